@@ -51,109 +51,6 @@ int check_period() {
 
 } // namespace
 
-std::shared_ptr<CompiledEntry> CompiledCore::find(const CompiledArguments &arguments,
-                                                  const RecordingModes &modes) {
-    for (size_t i = 0; i < entries.size(); ++i)
-        if (entries[i]->signature.matches(arguments, modes)) {
-            if (i > 0)
-                std::rotate(entries.begin(), entries.begin() + static_cast<ptrdiff_t>(i),
-                            entries.begin() + static_cast<ptrdiff_t>(i + 1));
-            return entries.front();
-        }
-    return nullptr;
-}
-
-CompiledEntry &CompiledCore::find_or_add(const Signature &signature, Forgotten &forgotten) {
-    const auto found =
-        std::ranges::find_if(entries, [&](const auto &entry) { return entry->signature == signature; });
-    if (found != entries.end()) {
-        std::rotate(entries.begin(), found, found + 1);
-        return *entries.front();
-    }
-    generation.fetch_add(1, std::memory_order_relaxed);
-    entries.insert(entries.begin(), std::make_shared<CompiledEntry>(signature));
-    if (entries.size() > std::max<size_t>(options.signatures, 1)) {
-        dropped += !entries.back()->plans.empty();
-        forgotten.emplace_back(std::move(entries.back()));
-        entries.pop_back();
-    }
-    return *entries.front();
-}
-
-/// What was recorded instead of a replay has to be what would have been replayed.
-void CompiledCore::check(const CompiledEntry &entry, CompiledPlan &plan) const {
-    std::string why;
-    for (const CompiledPlanPtr &other : entry.plans) {
-        if (!would_hold(*other, plan))
-            continue;
-        if (learn(plan, *other, why))
-            return;
-    }
-    if (!why.empty())
-        throw StateError(
-            fmt::format("{}: a replay would not have done what the function does now: {}. What a "
-                        "compiled function looks at on the host has to be an argument, or "
-                        "host_state_changed() has to be called when it changes",
-                        options.name, why),
-            loc);
-}
-
-/// The recording is a plan if another one agreed with it.
-void CompiledCore::keep(CompiledEntry &entry, std::shared_ptr<CompiledPlan> plan, Forgotten &forgotten) {
-    ++(plan->may_fail_later ? stats.uncompiled : stats.recordings);
-    generation.fetch_add(1, std::memory_order_relaxed);
-    std::string why;
-    const auto agrees = [&](const auto &other) { return learn(*plan, *other, why); };
-    const auto could_be = [&](const auto &other) { return would_hold(*other, *plan); };
-    // What the same conditions had recorded last has to be the same; a function that does three things in
-    // turn is not replayed because it does the first one again.
-    const auto last = std::find_if(entry.recordings.rbegin(), entry.recordings.rend(), could_be);
-    const bool confirmed =
-        last != entry.recordings.rend()
-            ? agrees(*last)
-            : std::ranges::any_of(entry.plans, agrees) || std::ranges::any_of(entry.recordings, agrees);
-    if (!confirmed && !(entry.plans.empty() && entry.recordings.empty()))
-        entry.why = why;
-    if (entry.recordings.size() == CompiledEntry::kRecordings) { // the first stays, to be compared with
-        forgotten.push_back(std::move(entry.recordings[1]));
-        entry.recordings.erase(entry.recordings.begin() + 1);
-    }
-    entry.recordings.push_back(plan);
-    if (plan->may_fail_later)
-        entry.why = stats.why =
-            fmt::format("it has an operation that may fail on a GPU while it runs (it can be saved), at {}",
-                        ir::to_string(plan->may_fail_at));
-    if (!confirmed) {
-        ++entry.tries;
-        return;
-    }
-    entry.tries = 0;
-    if (plan->may_fail_later) // a recording each time: the last one stands for those before
-        for (auto at = entry.plans.begin(); at != entry.plans.end();) {
-            if (would_hold(**at, *plan)) {
-                forgotten.push_back(std::move(*at));
-                at = entry.plans.erase(at);
-            } else {
-                ++at;
-            }
-        }
-    plan->note_simple();
-    entry.plans.insert(entry.plans.begin(), std::move(plan));
-    if (entry.plans.size() > CompiledEntry::kPlans) {
-        forgotten.push_back(std::move(entry.plans.back()));
-        entry.plans.pop_back();
-    }
-}
-
-void CompiledCore::note_failure(CompiledEntry &entry, const std::string &why, Location where) {
-    ++stats.uncompiled;
-    ++entry.tries;
-    const ir::Location at = to_ir(where);
-    entry.why = "it " + (why.empty() ? "could not be kept" : why) +
-                (at.known() ? ", at " + ir::to_string(at) : std::string());
-    stats.why = entry.why;
-}
-
 CompiledFunction::CompiledFunction(const CompiledOptions &options, Location loc)
     : core_(std::make_unique<CompiledCore>(options, loc)) {}
 CompiledFunction::~CompiledFunction() = default;
@@ -258,9 +155,14 @@ CompiledStats CompiledFunction::stats() const {
     const std::lock_guard lock(core_->mutex);
     CompiledStats stats = core_->stats;
     stats.replays = core_->replays + core_->last.replays();
-    stats.signatures = static_cast<int64_t>(core_->entries.size());
+    stats.signatures = static_cast<int64_t>(core_->forms.size());
+    stats.sizes = static_cast<int64_t>(core_->entries.size());
     return stats;
 }
+
+namespace {
+constexpr size_t kExplained = 32; ///< so many signatures
+} // namespace
 
 std::string CompiledFunction::explain() const {
     const std::lock_guard lock(core_->mutex);
@@ -268,7 +170,13 @@ std::string CompiledFunction::explain() const {
         fmt::format("{}, compiled at {}: {} replays, {} recordings, {} uncompiled calls\n",
                     core_->options.name, ir::to_string(to_ir(core_->loc)),
                     core_->replays + core_->last.replays(), core_->stats.recordings, core_->stats.uncompiled);
-    for (const auto &entry : core_->entries) {
+    const std::vector<const CompiledEntry *> entries = core_->sorted_entries();
+    for (size_t i = 0; i < entries.size(); ++i) {
+        if (i == kExplained) {
+            out += fmt::format("and {} sizes more, used before these\n", entries.size() - i);
+            break;
+        }
+        const CompiledEntry *const entry = entries[i];
         out += fmt::format("{}: {} plans\n", entry->signature.text(), entry->plans.size());
         if (!entry->why.empty())
             out += fmt::format("  not replayed: {}\n", entry->why);
@@ -282,11 +190,14 @@ std::string CompiledFunction::explain() const {
 }
 
 void CompiledFunction::clear() {
-    std::vector<std::shared_ptr<CompiledEntry>> forgotten; // destroyed without the lock, as in keep
+    decltype(core_->entries) forgotten; // destroyed without the lock, as in keep
+    std::vector<std::shared_ptr<CompiledForm>> forms;
     const TakenPlan last(core_->last, core_->generation);  // a call that has it lets it go at its end
     const std::lock_guard lock(core_->mutex);
     core_->generation.fetch_add(1, std::memory_order_relaxed);
     forgotten.swap(core_->entries);
+    forms.swap(core_->forms);
+    core_->plan_bytes = 0;
     core_->dropped = 0;
 }
 
@@ -348,7 +259,7 @@ CompiledFunction::Recording::Recording(CompiledFunction &function, const Compile
     {
         const std::lock_guard lock(core.mutex);
         if (const auto entry = core.find(arguments, modes)) {
-            if (entry->tries >= CompiledEntry::kTries) {
+            if (entry->is_given_up()) {
                 ++core.stats.uncompiled;
                 return;
             }
@@ -375,6 +286,7 @@ void CompiledFunction::Recording::Impl::check_arguments(const CompiledArguments 
     };
     if (tensors.size() != given.size() ||
         !std::ranges::equal(after.structure.span(), signature.structure()) ||
+        !std::ranges::equal(after.integers.span(), signature.integers()) ||
         !std::ranges::equal(after.numbers.span(), numbers, same_bits)) {
         trace.reject("changes an argument that is not a tensor", {});
         return;

@@ -1,5 +1,6 @@
 #include "frontend/compiled/learn.h"
 
+#include "frontend/compiled/signature.h"
 #include "frontend/record/access.h"
 #include "frontend/record/storage.h"
 
@@ -9,6 +10,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 namespace lz::detail {
 namespace {
@@ -31,10 +33,18 @@ std::string first_difference(const CompiledPlan &now, const CompiledPlan &before
     return "shapes, attributes or what is read by whom are others";
 }
 
-bool same_sources(const CompiledPlan &a, const CompiledPlan &b) {
-    return std::ranges::equal(a.sources, b.sources, [](const auto &x, const auto &y) {
+/// Of two recordings.
+enum class Extents : uint8_t { Same, Any };
+
+bool same_type_up_to(Extents extents, const ir::TensorType &a, const ir::TensorType &b) {
+    return extents == Extents::Same ? a == b : same_but_for_extents(a, b);
+}
+
+bool same_sources(const CompiledPlan &a, const CompiledPlan &b, Extents extents) {
+    return std::ranges::equal(a.sources, b.sources, [&](const auto &x, const auto &y) {
         return x.argument == y.argument && x.gradient == y.gradient && x.replaced == y.replaced &&
-               x.tensor.get().same_tensor(y.tensor.get()) && x.type == y.type &&
+               x.tensor.get().same_tensor(y.tensor.get()) &&
+               same_type_up_to(x.argument == CompiledPlan::kNone ? Extents::Same : extents, x.type, y.type) &&
                x.history.get() == y.history.get() && x.wants_gradient == y.wants_gradient;
     });
 }
@@ -55,7 +65,7 @@ bool same_constant(const Tensor &a, const Tensor &b) {
     return std::memcmp(x->storage->data(), y->storage->data(), static_cast<size_t>(x->type.bytes())) == 0;
 }
 
-bool same_ends(const CompiledPlan &a, const CompiledPlan &b) {
+bool same_ends(const CompiledPlan &a, const CompiledPlan &b, Extents extents) {
     const bool outputs = std::ranges::equal(a.outputs, b.outputs, [](const auto &x, const auto &y) {
         return x.value == y.value && x.same_source == y.same_source && x.same_output == y.same_output &&
                x.empty == y.empty && !x.history.get() == !y.history.get();
@@ -67,15 +77,61 @@ bool same_ends(const CompiledPlan &a, const CompiledPlan &b) {
         return x.step.get() == y.step.get() && x.result == y.result && x.is_set == y.is_set &&
                x.value == y.value;
     });
-    const bool values = std::ranges::equal(a.values, b.values, [](const auto &x, const auto &y) {
-        return x.result == y.result && x.source == y.source && x.reshaped == y.reshaped && x.type == y.type;
+    const bool values = std::ranges::equal(a.values, b.values, [&](const auto &x, const auto &y) {
+        return x.result == y.result && x.source == y.source && x.reshaped == y.reshaped &&
+               same_type_up_to(extents, x.type, y.type);
     });
     return outputs && updates && gradients && values;
 }
 
-bool same_host_work(const CompiledPlan &a, const CompiledPlan &b) {
+bool same_host_work(const CompiledPlan &a, const CompiledPlan &b, Extents extents) {
     return a.work.size() == b.work.size() && a.numbers_again.size() == b.numbers_again.size() &&
-           std::ranges::equal(a.draws, b.draws, {}, &Trace::Draw::words, &Trace::Draw::words);
+           std::ranges::equal(a.draws, b.draws, [&](const auto &x, const auto &y) {
+               return x.words == y.words || extents == Extents::Any;
+           });
+}
+
+/// What two recordings do, words and numbers apart. `why` says what differs.
+bool same_work(const CompiledPlan &now, const CompiledPlan &before, Extents extents, std::string &why) {
+    if (!same_sources(now, before, extents) || !same_inputs(now, before)) {
+        why = "it read or changed other tensors from outside";
+        return false;
+    }
+    if (!same_ends(now, before, extents) || !same_host_work(now, before, extents)) {
+        why = "its results go elsewhere, or it does something else on the host";
+        return false;
+    }
+    if (!std::ranges::equal(now.constants, before.constants, same_constant)) {
+        why = "a tensor that it makes of the host's data has other values";
+        return false;
+    }
+    return true;
+}
+
+bool is_again(std::span<const CompiledPlan::Word> again, uint32_t at) {
+    return std::ranges::find(again, at, &CompiledPlan::Word::at) != again.end();
+}
+
+/// Adds to `again`, the words of `now` that are others at each call, what was learned before. False: that
+/// does not hold now.
+bool add_learned(std::vector<CompiledPlan::Word> &again, const CompiledPlan &now,
+                 const CompiledPlan &before) {
+    for (const CompiledPlan::Word &word : before.again) {
+        if (is_again(now.again, word.at))
+            continue;
+        if (word.kind != CompiledPlan::Word::Kind::Number ||
+            !same_bits(in_form(now.numbers[word.of], word.form), std::bit_cast<double>(now.words[word.at])))
+            return false;
+        again.push_back(word);
+    }
+    return true;
+}
+
+/// Arguments that were another tensor in another recording.
+void learn_arguments(CompiledPlan &now, const CompiledPlan &before) {
+    for (size_t s = 0; s < now.sources.size(); ++s)
+        if (before.sources[s].only != now.sources[s].only)
+            now.sources[s].only = nullptr;
 }
 
 /// Numbers that are nearly the same may become the same, as halves do.
@@ -128,18 +184,8 @@ bool learn(CompiledPlan &now, const CompiledPlan &before, std::string &why) {
         why = first_difference(now, before);
         return false;
     }
-    if (!same_sources(now, before) || !same_inputs(now, before)) {
-        why = "it read or changed other tensors from outside";
+    if (!same_work(now, before, Extents::Same, why))
         return false;
-    }
-    if (!same_ends(now, before) || !same_host_work(now, before)) {
-        why = "its results go elsewhere, or it does something else on the host";
-        return false;
-    }
-    if (!std::ranges::equal(now.constants, before.constants, same_constant)) {
-        why = "a tensor that it makes of the host's data has other values";
-        return false;
-    }
     for (size_t k = 0; k < now.numbers.size(); ++k)
         if (!before.any_number[k] && !same_bits(now.numbers[k], before.numbers[k]) &&
             !is_another(now.numbers[k], before.numbers[k])) {
@@ -148,22 +194,12 @@ bool learn(CompiledPlan &now, const CompiledPlan &before, std::string &why) {
             return false;
         }
     std::vector<CompiledPlan::Word> again = now.again;
-    const auto is_again = [](const CompiledPlan &plan, uint32_t at) {
-        return std::ranges::find(plan.again, at, &CompiledPlan::Word::at) != plan.again.end();
-    };
-    for (const CompiledPlan::Word &word : before.again) { // what was learned before holds now, too
-        if (is_again(now, word.at))
-            continue;
-        if (word.kind != CompiledPlan::Word::Kind::Number ||
-            !same_bits(in_form(now.numbers[word.of], word.form), std::bit_cast<double>(now.words[word.at]))) {
-            why = "a number that it computes with is another one";
-            return false;
-        }
-        again.push_back(word);
+    if (!add_learned(again, now, before)) {
+        why = "a number that it computes with is another one";
+        return false;
     }
     for (uint32_t at = 0; at < now.words.size(); ++at) {
-        if (now.words[at] == before.words[at] ||
-            std::ranges::find(again, at, &CompiledPlan::Word::at) != again.end())
+        if (now.words[at] == before.words[at] || is_again(again, at))
             continue;
         CompiledPlan::Word found;
         const int candidates = now.is_constant[at] ? find_number(now, before, at, found) : 0;
@@ -179,10 +215,80 @@ bool learn(CompiledPlan &now, const CompiledPlan &before, std::string &why) {
     now.again = std::move(again);
     for (size_t k = 0; k < now.numbers.size(); ++k)
         now.any_number[k] = before.any_number[k] || !same_bits(now.numbers[k], before.numbers[k]);
-    for (size_t s = 0; s < now.sources.size(); ++s)
-        if (before.sources[s].only != now.sources[s].only)
-            now.sources[s].only = nullptr;
+    learn_arguments(now, before);
     return true;
+}
+
+namespace {
+
+/// Whether the operations are the same, and what they compute with, but for words that sizes may decide.
+bool same_operations(const CompiledPlan &a, const CompiledPlan &b) {
+    if (a.key_words != b.key_words || a.words.size() != b.words.size())
+        return false;
+    for (size_t at = 0; at < a.key.size(); ++at)
+        if (a.key_words[at] == CompiledPlan::KeyWord::Structure && a.key[at] != b.key[at])
+            return false;
+    std::string why;
+    return same_work(a, b, Extents::Any, why);
+}
+
+} // namespace
+
+bool AcrossSizes::learn(const CompiledPlanPtr &plan, Forgotten &forgotten) {
+    const auto known = std::ranges::find_if(
+        forms_, [&](const Form &form) { return same_operations(*plan, *form.example); });
+    if (known == forms_.end()) {
+        if (forms_.size() == kForms)
+            return false;
+        forms_.push_back({plan, std::vector<bool>(plan->key.size()), std::vector<bool>(plan->words.size())});
+        return true;
+    }
+    const CompiledPlan &example = *known->example;
+    for (size_t k = 0; k < plan->numbers.size(); ++k)
+        if (!same_bits(plan->numbers[k], example.numbers[k]) && !plan->any_number[k])
+            return false; // what differs may be the number's doing
+    bool more = false;
+    const auto note = [&](std::vector<bool> &differed, size_t at, bool differs) {
+        more = more || (differs && !differed[at]);
+        differed[at] = differed[at] || differs;
+    };
+    for (size_t at = 0; at < plan->key.size(); ++at)
+        note(known->key, at, plan->key[at] != example.key[at]);
+    for (uint32_t at = 0; at < plan->words.size(); ++at)
+        note(known->words, at, plan->words[at] != example.words[at] && !is_again(plan->again, at));
+    forgotten.push_back(std::exchange(known->example, plan)); // the last one knows the most
+    return more;
+}
+
+bool AcrossSizes::has_seen(CompiledPlan &now) const {
+    for (const Form &form : forms_) {
+        const CompiledPlan &example = *form.example;
+        if (!same_operations(now, example))
+            continue;
+        std::vector<CompiledPlan::Word> again = now.again;
+        if (!add_learned(again, now, example))
+            continue;
+        const auto key_holds = [&](size_t at) {
+            return now.key[at] == example.key[at] || now.key_words[at] == CompiledPlan::KeyWord::Extent ||
+                   form.key[at];
+        };
+        const auto word_holds = [&](uint32_t at) {
+            return now.words[at] == example.words[at] || form.words[at] || is_again(again, at);
+        };
+        bool holds = true;
+        for (size_t at = 0; at < now.key.size() && holds; ++at)
+            holds = key_holds(at);
+        for (uint32_t at = 0; at < now.words.size() && holds; ++at)
+            holds = word_holds(at);
+        if (!holds)
+            continue;
+        now.again = std::move(again);
+        for (size_t k = 0; k < now.numbers.size(); ++k)
+            now.any_number[k] = example.any_number[k];
+        learn_arguments(now, example);
+        return true;
+    }
+    return false;
 }
 
 } // namespace lz::detail

@@ -103,6 +103,14 @@ void CompiledPlan::Result::make_slot_if_small(bool on_streams) {
         slot.make();
 }
 
+size_t CompiledPlan::bytes() const {
+    return sizeof *this + key.size() * (sizeof(uint64_t) + sizeof(KeyWord)) + words.size() * sizeof(int64_t) +
+           operations.size() * sizeof(Operation) +
+           sources.size() * sizeof(Source) + inputs.size() * sizeof(Input) +
+           results.size() * sizeof(Result) + values.size() * sizeof(Value) + outputs.size() * sizeof(Output) +
+           updates.size() * sizeof(Update) + gradients.size() * sizeof(GradientChange);
+}
+
 void CompiledPlan::note_simple() {
     simple = gradients.empty() && again.empty() && draws.empty() && work.empty() && updates.empty() &&
              std::ranges::all_of(sources, [](const Source &s) { return s.argument != kNone; }) &&
@@ -291,9 +299,16 @@ void PlanBuilder::build(const Recording &recording, const engine::ExecutablePtr 
     for (const Recording::Input &input : recording.inputs)
         if (input.key_at < plan_->key.size())
             plan_->key[input.key_at] &= ~kDonatedBit;
+    plan_->key_words.assign(plan_->key.size(), CompiledPlan::KeyWord::Structure);
     add_inputs(recording);
     add_operations(recording);
     add_values(recording);
+}
+
+/// Says what `count` words of the key are.
+void PlanBuilder::note_key_words(size_t first, size_t count, CompiledPlan::KeyWord kind) {
+    for (size_t at = first; at < std::min(first + count, plan_->key_words.size()); ++at)
+        plan_->key_words[at] = kind;
 }
 
 void PlanBuilder::add_inputs(const Recording &recording) {
@@ -304,12 +319,18 @@ void PlanBuilder::add_inputs(const Recording &recording) {
             if (input.node->storage && input.node->storage->adopted)
                 trace_.reject("reads memory of the user's that it made a tensor of",
                               from_ir(input.node->loc));
+            note_key_words(input.key_at + 1, static_cast<size_t>(input.node->type.shape.rank()),
+                           CompiledPlan::KeyWord::Attribute);
             added.constant = static_cast<uint32_t>(plan_->constants.size());
             plan_->constants.push_back(*constant);
             added.donated = false;
             continue;
         }
         added.source = trace_.source_of(input.node);
+        const bool is_argument =
+            added.source != Trace::kNone && plan_->sources[added.source].argument != CompiledPlan::kNone;
+        note_key_words(input.key_at + 1, static_cast<size_t>(input.node->type.shape.rank()),
+                       is_argument ? CompiledPlan::KeyWord::Extent : CompiledPlan::KeyWord::Attribute);
         if (added.source == Trace::kNone)
             trace_.reject("reads a value that was recorded before, by no tensor of its own",
                           from_ir(input.node->loc));
@@ -353,6 +374,11 @@ void PlanBuilder::add_operations(const Recording &recording) {
                               from_ir(n->loc));
             if (!std::exchange(plan_->may_fail_later, true))
                 plan_->may_fail_at = n->loc;
+        }
+        if (n->projection == 0) {
+            const size_t operands = (n->read_operands().size() + 1) / 2; // in words
+            note_key_words(o.key_at + 1 + operands + (n->like ? 1 : 0), n->num_structural,
+                           CompiledPlan::KeyWord::Attribute);
         }
         if (n->op == ir::Op::Philox)
             for (size_t d = 0; d < trace_.draws.size(); ++d)

@@ -142,8 +142,16 @@ struct CompiledPlan {
     std::vector<Source> sources;  ///< arguments first
     std::vector<GradientChange> gradients;
 
+    /// What of a recording's key the sizes of a call may decide.
+    enum class KeyWord : uint8_t {
+        Structure, ///< nothing
+        Attribute, ///< of an operation, or an extent of a tensor that is captured
+        Extent     ///< of an argument
+    };
+
     // What was recorded.
     std::vector<uint64_t> key; ///< without what is donated
+    std::vector<KeyWord> key_words;
     std::vector<int64_t> words;
     std::vector<bool> is_constant; ///< word by word: of an operation Constant of a floating dtype
     std::vector<Word> again;
@@ -171,6 +179,8 @@ struct CompiledPlan {
     /// was called.
     bool simple = false;
     void note_simple();
+    /// About so much memory of the host it takes, without the tensors and the Program. The same at any time.
+    size_t bytes() const;
 };
 using CompiledPlanPtr = std::shared_ptr<const CompiledPlan>;
 
@@ -194,6 +204,7 @@ private:
     void add_gradients();
     uint32_t value_of(Node *node);
     void build(const Recording &recording, const engine::ExecutablePtr &executable);
+    void note_key_words(size_t first, size_t count, CompiledPlan::KeyWord kind);
     void add_inputs(const Recording &recording);
     void add_operations(const Recording &recording);
     bool changes_something() const;

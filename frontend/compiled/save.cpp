@@ -63,7 +63,7 @@ private:
         std::vector<Chosen> chosen;
         std::string why;
         const std::lock_guard lock(core_.mutex);
-        for (const auto &entry : core_.entries) {
+        for (const CompiledEntry *const entry : core_.sorted_entries()) {
             if (!entry->why.empty())
                 why = entry->why;
             if (entry->signature.modes().target != target)
@@ -76,8 +76,8 @@ private:
         if (core_.dropped > 0)
             refuse(fmt::format(
                 "{} of the signatures that it was called with are forgotten, and {} are kept: let "
-                "CompiledOptions::signatures be more, or clear() what is not to be saved",
-                core_.dropped, core_.options.signatures));
+                "CompiledOptions::signatures or sizes be more, or clear() what is not to be saved",
+                core_.dropped, core_.entries.size()));
         if (chosen.empty())
             refuse(fmt::format("two calls have to record the same before there is something to save, under "
                                "the modes of now{}{}",
@@ -96,6 +96,7 @@ private:
             RecordingModes modes = signature.modes();
             modes.grad = other.signature.modes().grad;
             if (!(modes == other.signature.modes()) ||
+                !std::ranges::equal(signature.integers(), other.signature.integers()) ||
                 !std::ranges::equal(signature.structure(), other.signature.structure()))
                 refuse(
                     fmt::format("it was called with {} in two ways that a file does not tell apart (a bool, "

@@ -7,6 +7,7 @@
 #include "lazuli/core/defaults.h"
 
 #include <algorithm>
+#include <bit>
 #include <string>
 #include <unordered_map>
 
@@ -61,8 +62,9 @@ RecordingModes modes_of_now() {
 }
 
 Signature::Signature(const CompiledArguments &arguments, const RecordingModes &modes)
-    : structure_(arguments.structure.span().begin(), arguments.structure.span().end()),
-      numbers_(arguments.numbers.size()), modes_(modes) {
+    : integers_(arguments.integers.span().begin(), arguments.integers.span().end()),
+      structure_(arguments.structure.span().begin(), arguments.structure.span().end()),
+      numbers_(arguments.numbers.size()), hash_(hash_of(arguments)), modes_(modes) {
     const std::span<const Tensor *const> tensors = arguments.tensors.span();
     for (const Tensor *const tensor : tensors) {
         Argument &added = arguments_.emplace_back();
@@ -90,6 +92,7 @@ bool Signature::matches(const Argument &expected, const Tensor &given) {
 bool Signature::matches(const CompiledArguments &arguments, const RecordingModes &modes) const {
     const std::span<const Tensor *const> tensors = arguments.tensors.span();
     if (tensors.size() != arguments_.size() || arguments.numbers.size() != numbers_ || !(modes == modes_) ||
+        !std::ranges::equal(arguments.integers.span(), integers_) ||
         !std::ranges::equal(arguments.structure.span(), structure_))
         return false;
     for (size_t i = 0; i < tensors.size(); ++i)
@@ -101,8 +104,34 @@ bool Signature::matches(const CompiledArguments &arguments, const RecordingModes
 }
 
 bool Signature::operator==(const Signature &other) const {
-    return numbers_ == other.numbers_ && modes_ == other.modes_ && structure_ == other.structure_ &&
-           arguments_ == other.arguments_;
+    return hash_ == other.hash_ && numbers_ == other.numbers_ && modes_ == other.modes_ &&
+           integers_ == other.integers_ && structure_ == other.structure_ && arguments_ == other.arguments_;
+}
+
+bool Signature::same_form(const Signature &other) const {
+    return numbers_ == other.numbers_ && modes_ == other.modes_ &&
+           integers_.size() == other.integers_.size() && structure_ == other.structure_ &&
+           std::ranges::equal(arguments_, other.arguments_, &Argument::same_form);
+}
+
+uint64_t Signature::hash_of(const CompiledArguments &arguments) {
+    uint64_t hash = arguments.numbers.size();
+    const auto mix = [&](uint64_t word) { hash = (std::rotl(hash, 23) ^ word) * 0x9e3779b97f4a7c15u; };
+    for (const uint64_t word : arguments.structure.span())
+        mix(word);
+    for (const int64_t integer : arguments.integers.span())
+        mix(static_cast<uint64_t>(integer));
+    for (const Tensor *const tensor : arguments.tensors.span()) {
+        if (!tensor->defined()) {
+            mix(0);
+            continue;
+        }
+        const ir::TensorType &type = Access::node(*tensor)->type;
+        mix(static_cast<uint64_t>(type.dtype) << 32 | static_cast<uint64_t>(type.shape.rank() + 1));
+        for (const int64_t extent : type.shape)
+            mix(static_cast<uint64_t>(extent));
+    }
+    return hash;
 }
 
 std::string Signature::text() const {
@@ -112,6 +141,8 @@ std::string Signature::text() const {
         out += argument.defined ? ir::to_string(argument.type) : "empty";
         out += argument.wants_gradient ? " grad" : "";
     }
+    for (const int64_t integer : integers_)
+        out += (out.empty() ? "" : ", ") + std::to_string(integer);
     for (size_t i = 0; i < numbers_; ++i)
         out += out.empty() ? "number" : ", number";
     return out.empty() ? "no tensors" : out;

@@ -1,5 +1,6 @@
 #pragma once
 /// By what a call finds its plan: everything but values that decides what recording makes of the arguments.
+/// Extents of tensors and integers are the *sizes* of a call; what else there is, its *form*.
 
 #include "frontend/ops/autocast/autocast.h"
 #include "ir/types/type.h"
@@ -11,8 +12,11 @@
 
 namespace lz::detail {
 
+inline bool same_but_for_extents(const ir::TensorType &a, const ir::TensorType &b) {
+    return a.dtype == b.dtype && a.device == b.device && a.shape.rank() == b.shape.rank();
+}
 inline bool same_type(const ir::TensorType &a, const ir::TensorType &b) {
-    if (a.dtype != b.dtype || a.device != b.device || a.shape.rank() != b.shape.rank())
+    if (!same_but_for_extents(a, b))
         return false;
     for (int axis = 0; axis < a.shape.rank(); ++axis)
         if (a.shape[axis] != b.shape[axis])
@@ -41,6 +45,11 @@ public:
     Signature(const CompiledArguments &arguments, const RecordingModes &modes);
     bool matches(const CompiledArguments &arguments, const RecordingModes &modes) const;
     bool operator==(const Signature &other) const;
+    /// Whether the two differ by sizes alone.
+    bool same_form(const Signature &other) const;
+    static uint64_t hash_of(const CompiledArguments &arguments);
+    /// That of the arguments that it was made of.
+    uint64_t hash() const { return hash_; }
     /// `f32[8], i64[]`, with `grad` behind those that require it.
     std::string text() const;
 
@@ -50,21 +59,27 @@ public:
         uint32_t same_as = 0; ///< the first argument that is the same tensor, itself as a rule
         ir::TensorType type;
         bool operator==(const Argument &other) const {
+            return same_form(other) && (!defined || same_type(type, other.type));
+        }
+        bool same_form(const Argument &other) const {
             return defined == other.defined && wants_gradient == other.wants_gradient &&
                    is_leaf == other.is_leaf && same_as == other.same_as &&
-                   (!defined || same_type(type, other.type));
+                   (!defined || same_but_for_extents(type, other.type));
         }
     };
     std::span<const Argument> arguments() const { return arguments_; }
+    std::span<const int64_t> integers() const { return integers_; }
     std::span<const uint64_t> structure() const { return structure_; }
     const RecordingModes &modes() const { return modes_; }
 
 private:
     static bool matches(const Argument &expected, const Tensor &given);
 
+    std::vector<int64_t> integers_;
     std::vector<uint64_t> structure_;
     std::vector<Argument> arguments_;
     size_t numbers_;
+    uint64_t hash_;
     RecordingModes modes_;
 };
 

@@ -44,6 +44,7 @@ struct CompiledStats {
     /// Calls that ran the function, and whose recording could not be kept, or is no good for replays.
     int64_t uncompiled = 0;
     int64_t signatures = 0; ///< that are known now
+    int64_t sizes = 0;      ///< that are known now, of all signatures together
     /// Why the last of the uncompiled calls was one, with the line; empty if there was none.
     std::string why;
 };
@@ -52,9 +53,11 @@ struct CompiledStats {
 struct CompiledOptions {
     /// In errors, `explain()` and profiles.
     std::string name = "compiled function";
-    /// How many signatures (dtypes, shapes, devices, structure, modes) are kept; of more the one not used for
+    /// How many signatures (dtypes, ranks, devices, structure, modes) are kept; of more the one not used for
     /// longest is forgotten.
     size_t signatures = 64;
+    /// How many sizes (extents of tensors, and integers) are kept of all signatures together; likewise.
+    size_t sizes = 1024;
 };
 
 /// Whether the calling thread is recording a function for `compile`.
@@ -127,7 +130,8 @@ private:
 struct CompiledArguments {
     Few<const Tensor *, 8> tensors;
     Few<double, 4> numbers;
-    Few<uint64_t, 16> structure; ///< types, sizes, keys, and every value that is no tensor and no float
+    Few<int64_t, 4> integers;
+    Few<uint64_t, 16> structure; ///< types, how many there are, keys, and every value that is no tensor and no number
 };
 
 /// Whether members() or lz_members(x) gives the members of a struct as a tuple of references.
@@ -166,12 +170,13 @@ struct FormVisitor {
     V &v;
     void tensor(const Tensor &) const {}
     void number(double) const {}
+    void integer(int64_t x) const { v.form(static_cast<uint64_t>(x)); }
     void word(uint64_t x) const { v.form(x); }
     void form(uint64_t x) const { v.form(x); }
 };
 
-/// Calls v.tensor, v.number (floats), v.form (sizes, keys, whether there is something) and v.word (everything
-/// else) for what a value is made of, in order.
+/// Calls v.tensor, v.number (floats), v.integer, v.form (sizes, keys, whether there is something) and v.word
+/// (everything else) for what a value is made of, in order.
 template <class T, class V>
 void take_apart(T &value, V &v) {
     using Type = std::remove_cv_t<T>;
@@ -183,9 +188,13 @@ void take_apart(T &value, V &v) {
         v.word(static_cast<uint64_t>(value.category()));
         if (value.is_float())
             v.number(value.to_double());
+        else if (value.category() == Scalar::Category::Integer)
+            v.integer(value.to_int());
         else
             v.word(static_cast<uint64_t>(value.to_int()));
-    } else if constexpr (std::is_integral_v<Type> || std::is_enum_v<Type>) {
+    } else if constexpr (std::is_integral_v<Type> && !std::is_same_v<Type, bool>) {
+        v.integer(static_cast<int64_t>(value));
+    } else if constexpr (std::is_same_v<Type, bool> || std::is_enum_v<Type>) {
         v.word(static_cast<uint64_t>(value));
     } else if constexpr (std::is_convertible_v<const Type &, std::string_view>) {
         const std::string_view text = value;
@@ -236,6 +245,7 @@ struct ArgumentVisitor {
     CompiledArguments &out;
     void tensor(const Tensor &x) const { out.tensors.push_back(&x); }
     void number(double x) const { out.numbers.push_back(x); }
+    void integer(int64_t x) const { out.integers.push_back(x); }
     void word(uint64_t x) const { out.structure.push_back(x); }
     void form(uint64_t x) const { out.structure.push_back(x); }
 };
@@ -246,6 +256,7 @@ struct ResultVisitor {
     bool *has_others;
     void tensor(Tensor &x) const { out.push_back(&x); }
     void number(double) const { *has_others = true; }
+    void integer(int64_t) const { *has_others = true; }
     void word(uint64_t) const { *has_others = true; }
     void form(uint64_t) const {}
 };
@@ -407,12 +418,14 @@ private:
         Tensor *next;
         void tensor(Tensor &x) { x = std::move(*next++); }
         void number(double) {}
+        void integer(int64_t) {}
         void word(uint64_t) {}
         void form(uint64_t) {}
     };
     struct Emptier {
         void tensor(Tensor &x) const { x = Tensor(); }
         void number(double) const {}
+        void integer(int64_t) const {}
         void word(uint64_t) const {}
         void form(uint64_t) const {}
     };

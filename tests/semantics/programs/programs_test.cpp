@@ -422,18 +422,18 @@ TEST(Programs, S101_signatures_that_were_forgotten_are_not_left_out_silently) {
     LZ_NEEDS_JIT();
     const Folder folder;
     const auto f = compile([](const Tensor &x) { return x * 2; }, {.name = "twice", .signatures = 2});
-    const auto call_with = [&](int64_t n) {
+    const auto call_with = [&](DType dtype) {
         for (int i = 0; i < 3; ++i)
-            f(ones({n}));
+            f(ones({2}, {.dtype = dtype}));
     };
-    call_with(1);
-    call_with(2);
+    call_with(f32);
+    call_with(f64);
     save_program(folder / "f.lzp", f);
-    call_with(3);
+    call_with(i32);
     const Caught error = caught<StateError>([&] { save_program(folder / "f.lzp", f); });
     EXPECT_TRUE(error.has("1 of the signatures") && error.has("CompiledOptions::signatures")) << error.what;
     f.clear();
-    call_with(3);
+    call_with(i32);
     save_program(folder / "f.lzp", f);
     EXPECT_EQ(load_program(folder / "f.lzp").signatures().size(), 1U);
 }
