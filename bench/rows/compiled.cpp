@@ -9,6 +9,8 @@
 
 #include <benchmark/benchmark.h>
 
+#include <vector>
+
 namespace {
 
 using lz::Tensor;
@@ -95,6 +97,39 @@ BENCHMARK(training_step_adam)
     ->DenseRange(0, 1)
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
+
+/// 100 lengths in turn, 22 operations each: a size is an argument.
+void hundred_sizes(benchmark::State &state) {
+    const auto f = [](const Tensor &x) {
+        Tensor y = x;
+        for (int i = 0; i < 10; ++i)
+            y = y * x + 1;
+        return y.mean();
+    };
+    const auto compiled = lz::compile(f);
+    std::vector<Tensor> all;
+    for (int64_t n = 2; n < 102; ++n)
+        all.push_back(lz::rand({n, 4}));
+    lz::sync();
+    const auto call = [&] {
+        for (const Tensor &x : all) {
+            if (state.range(0) == 0)
+                f(x).eval();
+            else
+                benchmark::DoNotOptimize(compiled(x).id());
+        }
+    };
+    for (int i = 0; i < 3; ++i)
+        call();
+    const int64_t replays = compiled.stats().replays;
+    for (auto _ : state)
+        call();
+    const auto calls = state.iterations() * static_cast<int64_t>(all.size());
+    if (state.range(0) == 1 && compiled.stats().replays - replays != calls)
+        state.SkipWithError(("not replayed: " + compiled.stats().why).c_str());
+    state.SetItemsProcessed(calls);
+}
+BENCHMARK(hundred_sizes)->ArgName("compiled")->DenseRange(0, 1)->UseRealTime()->Unit(benchmark::kMicrosecond);
 
 } // namespace
 

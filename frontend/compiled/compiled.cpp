@@ -192,7 +192,7 @@ std::string CompiledFunction::explain() const {
 void CompiledFunction::clear() {
     decltype(core_->entries) forgotten; // destroyed without the lock, as in keep
     std::vector<std::shared_ptr<CompiledForm>> forms;
-    const TakenPlan last(core_->last, core_->generation);  // a call that has it lets it go at its end
+    const TakenPlan last(core_->last, core_->generation); // a call that has it lets it go at its end
     const std::lock_guard lock(core_->mutex);
     core_->generation.fetch_add(1, std::memory_order_relaxed);
     forgotten.swap(core_->entries);

@@ -12,8 +12,8 @@ namespace lz::detail {
 std::shared_ptr<CompiledEntry> CompiledCore::find(const CompiledArguments &arguments,
                                                   const RecordingModes &modes) {
     const auto [first, last] = entries.equal_range(Signature::hash_of(arguments));
-    const auto found =
-        std::find_if(first, last, [&](const auto &e) { return e.second->signature.matches(arguments, modes); });
+    const auto found = std::find_if(
+        first, last, [&](const auto &e) { return e.second->signature.matches(arguments, modes); });
     if (found == last)
         return nullptr;
     CompiledEntry &entry = *found->second;
@@ -50,7 +50,8 @@ CompiledCore::Entries::iterator CompiledCore::forget(Entries::iterator at, Forgo
 void CompiledCore::forget_oldest(Forgotten &forgotten) {
     while (entries.size() > 1 &&
            (entries.size() > std::max<size_t>(options.sizes, 1) || plan_bytes > kPlanBytes)) {
-        const auto oldest = std::ranges::min_element(entries, {}, [](const auto &e) { return e.second->used; });
+        const auto oldest =
+            std::ranges::min_element(entries, {}, [](const auto &e) { return e.second->used; });
         std::shared_ptr<CompiledForm> form = oldest->second->form;
         forget(oldest, forgotten);
         if (std::ranges::none_of(entries, [&](const auto &e) { return e.second->form == form; })) {
@@ -62,7 +63,8 @@ void CompiledCore::forget_oldest(Forgotten &forgotten) {
 
 CompiledEntry &CompiledCore::find_or_add(const Signature &signature, Forgotten &forgotten) {
     const auto [first, last] = entries.equal_range(signature.hash());
-    const auto found = std::find_if(first, last, [&](const auto &e) { return e.second->signature == signature; });
+    const auto found =
+        std::find_if(first, last, [&](const auto &e) { return e.second->signature == signature; });
     if (found != last) {
         found->second->used = found->second->form->used = ++clock;
         return *found->second;

@@ -48,7 +48,7 @@ struct CompiledEntry {
     int tries = 0;
     uint64_t learned = 0; ///< of `form`, when the only recording was compared with it
     uint64_t used = 0;    ///< of CompiledCore's clock
-    std::string why; ///< a recording was not kept, or agreed with none
+    std::string why;      ///< a recording was not kept, or agreed with none
 
     /// Nothing that it recorded could be kept, too often.
     bool is_given_up() const { return tries >= kTries || (form->learned == 0 && form->tries >= kTries); }

@@ -235,8 +235,8 @@ bool same_operations(const CompiledPlan &a, const CompiledPlan &b) {
 } // namespace
 
 bool AcrossSizes::learn(const CompiledPlanPtr &plan, Forgotten &forgotten) {
-    const auto known = std::ranges::find_if(
-        forms_, [&](const Form &form) { return same_operations(*plan, *form.example); });
+    const auto known =
+        std::ranges::find_if(forms_, [&](const Form &form) { return same_operations(*plan, *form.example); });
     if (known == forms_.end()) {
         if (forms_.size() == kForms)
             return false;

@@ -105,10 +105,10 @@ void CompiledPlan::Result::make_slot_if_small(bool on_streams) {
 
 size_t CompiledPlan::bytes() const {
     return sizeof *this + key.size() * (sizeof(uint64_t) + sizeof(KeyWord)) + words.size() * sizeof(int64_t) +
-           operations.size() * sizeof(Operation) +
-           sources.size() * sizeof(Source) + inputs.size() * sizeof(Input) +
-           results.size() * sizeof(Result) + values.size() * sizeof(Value) + outputs.size() * sizeof(Output) +
-           updates.size() * sizeof(Update) + gradients.size() * sizeof(GradientChange);
+           operations.size() * sizeof(Operation) + sources.size() * sizeof(Source) +
+           inputs.size() * sizeof(Input) + results.size() * sizeof(Result) + values.size() * sizeof(Value) +
+           outputs.size() * sizeof(Output) + updates.size() * sizeof(Update) +
+           gradients.size() * sizeof(GradientChange);
 }
 
 void CompiledPlan::note_simple() {

@@ -131,7 +131,8 @@ struct CompiledArguments {
     Few<const Tensor *, 8> tensors;
     Few<double, 4> numbers;
     Few<int64_t, 4> integers;
-    Few<uint64_t, 16> structure; ///< types, how many there are, keys, and every value that is no tensor and no number
+    Few<uint64_t, 16>
+        structure; ///< types, how many there are, keys, and every value that is no tensor and no number
 };
 
 /// Whether members() or lz_members(x) gives the members of a struct as a tuple of references.

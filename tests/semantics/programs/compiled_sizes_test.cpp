@@ -1,5 +1,5 @@
-// Compiled functions that are called with many sizes: the first call of one is recorded, later ones are replays.
-// The oracle is the function itself.
+// Compiled functions that are called with many sizes: the first call of one is recorded, later ones are
+// replays. The oracle is the function itself.
 #include <lazuli/compiled.h>
 #include <lazuli/lazuli.h>
 #include <lazuli/nn.h>
@@ -55,7 +55,8 @@ TEST(CompiledSizes, S90_a_size_is_recorded_once) {
     expect_replays(
         [&](const Tensor &x) {
             const int64_t n = x.size(0);
-            return cat({matmul(x, w), x.slice(1, 0, 3).flip({0}), ones({n, 3})}, 0).reshape({-1, n}) / double(n);
+            return cat({matmul(x, w), x.slice(1, 0, 3).flip({0}), ones({n, 3})}, 0).reshape({-1, n}) /
+                   double(n);
         },
         100, 3, 100 * 2 - 2);
 }
