@@ -16,8 +16,9 @@ namespace lz::codegen {
 struct CompileOptions {
     bool want_text = false;     ///< fill CompiledKernel::text with what is compiled: LLVM IR, CUDA C++
     bool want_assembly = false; ///< fill CompiledKernel::assembly
-    bool fast_math =
-        false; ///< products and sums may contract (LAZULI_FAST_MATH); else every op rounds by itself
+    /// Products and sums may contract, and functions be Accuracy::Fast (LAZULI_FAST_MATH); else every op
+    /// rounds by itself.
+    bool fast_math = false;
     bool fast_compile = false; ///< NVRTC leaves out what takes it long, and makes slower code of equal bits
 };
 
@@ -28,9 +29,9 @@ public:
     /// Everything but the kernel that the bytes depend on: the code target, options, versions of the compiler
     /// and of Lazuli. Equal keys and equal kernels are equal bytes, so that these may be cached.
     virtual const std::string &key() const = 0;
-    /// The form of KOp::Philox that `compile` takes best; it takes Arithmetic anyway.
-    virtual ir::PhiloxForm philox_form() const { return ir::PhiloxForm::Arithmetic; }
-    /// Code of a verified kernel without Math instructions (`expand_math` has run, with `philox_form`).
+    /// What `compile` takes best; it takes PhiloxForm::Arithmetic anyway.
+    virtual ir::MathForms math_forms() const { return {}; }
+    /// Code of a verified kernel without Math instructions (`expand_math` has run, with `math_forms`).
     /// Throws Failure(Compile) for a kernel or a target that it cannot do.
     virtual ir::CompiledKernel compile(const ir::Kernel &kernel) const = 0;
     /// Whether several kernels are made in less time together.

@@ -24,7 +24,9 @@ public:
     ir::CompiledKernel compile(const ir::Kernel &kernel) const override {
         return compile_cpu(kernel, isa_, options_);
     }
-    ir::PhiloxForm philox_form() const override { return ir::PhiloxForm::Whole; }
+    ir::MathForms math_forms() const override {
+        return {ir::PhiloxForm::Whole, options_.fast_math ? ir::Accuracy::Fast : ir::Accuracy::TwoUlp};
+    }
     bool needs_llvm() const override { return true; }
 
 private:

@@ -41,7 +41,7 @@ EntryKey entry_key(std::string text, const Compiler &compiler, const runtime::Ba
 namespace {
 
 ir::Kernel expanded(ir::Kernel kernel, const Compiler &compiler) {
-    ir::expand_math(kernel, compiler.philox_form());
+    ir::expand_math(kernel, compiler.math_forms());
     return kernel;
 }
 

@@ -133,7 +133,7 @@ void KernelCache::Impl::make_units(std::span<const KernelRequest> requests, cons
                 continue;
             }
             claim.kernel = *requests[claim.request].kernel;
-            ir::expand_math(claim.kernel, claim.compiler->philox_form());
+            ir::expand_math(claim.kernel, claim.compiler->math_forms());
         }
     });
     // The missing kernels of one compiler are dealt out to its units in turn, the largest first.

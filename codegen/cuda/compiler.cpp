@@ -29,12 +29,17 @@ public:
         architecture_ = fmt::format("--gpu-architecture={}_{}", is_cubin_ ? "sm" : "compute", arch);
         key_ =
             fmt::format("CUDA C++, emitter {}, NVRTC {}.{}, {}", emitter_id(), major, minor, architecture_);
+        if (options.fast_math)
+            key_ += ", fast math";
         if (options.fast_compile)
             key_ += ", compiled fast";
     }
 
     const std::string &key() const override { return key_; }
     FileEndings endings() const override { return {"cu", "ptx"}; }
+    ir::MathForms math_forms() const override {
+        return {.accuracy = options_.fast_math ? ir::Accuracy::Fast : ir::Accuracy::TwoUlp};
+    }
 
     ir::CompiledKernel compile(const ir::Kernel &kernel) const override {
         cuda::Source source = cuda::make_source(kernel);
@@ -70,7 +75,8 @@ private:
     /// With what NVRTC makes of the text, whose entries are there already.
     void fill(ir::CompiledKernel &compiled, std::string text) const {
         compiled.format = is_cubin_ ? ir::CodeFormat::Cubin : ir::CodeFormat::Ptx;
-        const cuda::Unit unit(nvrtc_, compiled.name, text, architecture_, options_.fast_compile);
+        const cuda::Unit unit(nvrtc_, compiled.name, text, architecture_,
+                              {options_.fast_math, options_.fast_compile});
         compiled.object = is_cubin_ ? unit.cubin() : unit.ptx();
         if (options_.want_assembly)
             compiled.assembly = unit.ptx_text();

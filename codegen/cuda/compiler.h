@@ -16,8 +16,8 @@ enum class CudaCode : uint8_t {
 };
 
 /// For devices of an architecture, `sm` as 90 for sm_90. CompileOptions::want_text asks for the CUDA C++,
-/// want_assembly for the PTX; fast_math changes nothing yet. The compiler may be used from many threads at
-/// once. Throws Failure(Compile) where NVRTC knows no architecture as old as this.
+/// want_assembly for the PTX. The compiler may be used from many threads at once. Throws Failure(Compile)
+/// where NVRTC knows no architecture as old as this.
 std::unique_ptr<Compiler> make_cuda_compiler(const Nvrtc &nvrtc, int sm, CompileOptions options = {},
                                              CudaCode code = CudaCode::Fitting);
 

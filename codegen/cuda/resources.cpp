@@ -261,7 +261,7 @@ std::vector<CudaResources> cuda_resources(const Nvrtc &nvrtc, int sm, const ir::
                                           const ir::CudaLimits &limits, std::string *warnings,
                                           Addresses addresses) {
     const cuda::Source source = source_of(kernel, addresses);
-    const cuda::Unit unit(nvrtc, kernel.name, source.text, "--gpu-architecture=sm_" + std::to_string(sm));
+    const cuda::Unit unit(nvrtc, kernel.name, source.text, "--gpu-architecture=sm_" + std::to_string(sm), {});
     const std::string log = unit.log();
     const auto assembled = read_assembler_log(log);
     if (warnings)

@@ -15,7 +15,7 @@
 /// schedules say so (ir::any_address): its entries are called `phase0_unaligned`.
 ///
 /// Every operation rounds as the Kernel IR says, so the text has to be compiled without contraction
-/// (--fmad=false) and with IEEE division and square roots, NVRTC's defaults.
+/// (--fmad=false, but for LAZULI_FAST_MATH) and with IEEE division and square roots, NVRTC's defaults.
 
 #include "ir/kernel/compiled_kernel.h"
 #include "ir/kernel/kernel.h"

@@ -40,7 +40,7 @@ bool knows(const Nvrtc &nvrtc, const Option &option) {
 } // namespace
 
 Unit::Unit(const Nvrtc &nvrtc, const std::string &kernel, const std::string &source,
-           const std::string &architecture, bool fast_compile)
+           const std::string &architecture, const Options &wanted)
     : nvrtc_(nvrtc) {
     if (nvrtc_is_gone())
         throw ir::Failure(
@@ -48,10 +48,11 @@ Unit::Unit(const Nvrtc &nvrtc, const std::string &kernel, const std::string &sou
             fmt::format("NVRTC cannot compile kernel {} any more: main has been left.", kernel));
     check_nvrtc(nvrtc_, nvrtc_.create(&program_, source.c_str(), "kernel.cu", 0, nullptr, nullptr),
                 "a program");
-    std::vector<const char *> options{architecture.c_str(), "--fmad=false", "--ptxas-options=-v"};
+    const char *const contraction = wanted.fast_math ? "--fmad=true" : "--fmad=false";
+    std::vector<const char *> options{architecture.c_str(), contraction, "--ptxas-options=-v"};
     if (knows(nvrtc_, kMinimal))
         options.push_back(kMinimal.text);
-    if (fast_compile && knows(nvrtc_, kFastCompile))
+    if (wanted.fast_compile && knows(nvrtc_, kFastCompile))
         options.push_back(kFastCompile.text);
     const int error = nvrtc_.compile(program_, static_cast<int>(options.size()), options.data());
     note_nvrtc_use();

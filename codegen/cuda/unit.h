@@ -17,10 +17,13 @@ namespace cuda {
 
 class Unit {
 public:
-    /// For an architecture, as `--gpu-architecture=sm_90`; `fast_compile` as CompileOptions says. Throws
-    /// Failure(Compile) with NVRTC's log.
+    /// What of CompileOptions is NVRTC's.
+    struct Options {
+        bool fast_math = false, fast_compile = false;
+    };
+    /// For an architecture, as `--gpu-architecture=sm_90`. Throws Failure(Compile) with NVRTC's log.
     Unit(const Nvrtc &nvrtc, const std::string &kernel, const std::string &source,
-         const std::string &architecture, bool fast_compile = false);
+         const std::string &architecture, const Options &options);
     ~Unit() { nvrtc_.destroy(&program_); }
     Unit(const Unit &) = delete;
     Unit &operator=(const Unit &) = delete;

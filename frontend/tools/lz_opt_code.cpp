@@ -83,7 +83,7 @@ public:
             return fmt::format("// kernel {} does not run on a CUDA device\n", kernel.name);
         if (form_.unaligned)
             kernel = any_address(std::move(kernel));
-        expand_math(kernel, compiler_ ? compiler_->philox_form() : PhiloxForm::Arithmetic);
+        expand_math(kernel, compiler_ ? compiler_->math_forms() : MathForms{});
         if (to == "cuda")
             return codegen::cuda::make_source(kernel).text;
         if (to == "stats")

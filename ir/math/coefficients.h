@@ -92,6 +92,10 @@ inline constexpr double kPowLogF32[] = {0x1.71547652bbdddp+0,  -0x1.7154764b331a
                                         0x1.a60b2c7483bb5p-3,  -0x1.724a766137026p-3, 0x1.49811cbc7c191p-3,
                                         -0x1.19851a1660c46p-3, 0x1.fa20a40de87fbp-4,  -0x1.542f960568d3ap-3,
                                         0x1.429edbd08efefp-3}; // error 2^-35.6
+inline constexpr double kSinNearF64[] = {-0x1.5555555555555p-3,  0x1.11111111110c8p-7,
+                                         -0x1.a01a01a014e07p-13, 0x1.71de3a52a9d24p-19,
+                                         -0x1.ae6454daae2e4p-26, 0x1.6123cf0065bc7p-33,
+                                         -0x1.ae441c9a67d58p-41, 0x1.88444e00bd7b8p-49}; // error 2^-61.4
 inline constexpr double kSinqF64[] = {-0x1.5555555555548p-3,  0x1.111111110f72fp-7,
                                       -0x1.a01a019bea03fp-13, 0x1.71de3556d7bedp-19,
                                       -0x1.ae5e4d9dcbe85p-26, 0x1.5d8c32a688c89p-33}; // error 2^-57.8

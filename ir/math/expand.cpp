@@ -5,7 +5,9 @@
 #include "ir/kernel/copier.h"
 #include "ir/math/functions.h"
 
+#include <algorithm>
 #include <functional>
+#include <span>
 #include <vector>
 
 namespace lz::ir {
@@ -32,13 +34,25 @@ constexpr Expansion kExpansions[] = {
     {.op = KOp::IntPow, .binary = math::int_pow},
 };
 
-KValue expansion(KernelBuilder &b, const Instr &instr, const std::function<KValue(KValue)> &value) {
+constexpr Expansion kFastExpansions[] = {
+    {.op = KOp::Pow, .binary = math::fast::pow},
+};
+
+const Expansion *find(std::span<const Expansion> list, KOp op) {
+    const auto found = std::ranges::find(list, op, &Expansion::op);
+    return found == list.end() ? nullptr : &*found;
+}
+
+KValue expansion(KernelBuilder &b, const Instr &instr, Accuracy accuracy,
+                 const std::function<KValue(KValue)> &value) {
     const auto operand = [&](int i) { return Expr{&b, value(instr.operands[i])}; };
     if (instr.op == KOp::Philox)
         return math::philox(operand(0), operand(1), operand(2)).id;
-    for (const Expansion &e : kExpansions)
-        if (e.op == instr.op)
-            return (e.unary ? e.unary(operand(0)) : e.binary(operand(0), operand(1))).id;
+    const Expansion *e = accuracy == Accuracy::Fast ? find(kFastExpansions, instr.op) : nullptr;
+    if (!e)
+        e = find(kExpansions, instr.op);
+    if (e)
+        return (e->unary ? e->unary(operand(0)) : e->binary(operand(0), operand(1))).id;
     internal_failure(__FILE__, __LINE__, std::string(info(instr.op).name) + " has no expansion");
 }
 
@@ -85,13 +99,13 @@ bool is_expanded(const Instr &instr, PhiloxForm philox) {
            (instr.op != KOp::Philox || philox == PhiloxForm::Arithmetic);
 }
 
-Kernel expanded(const Kernel &from, PhiloxForm philox) {
+Kernel expanded(const Kernel &from, MathForms forms) {
     KernelCopier copier(from, [&](const Instr &instr) {
-        if (!is_expanded(instr, philox))
+        if (!is_expanded(instr, forms.philox))
             return kNoValue;
         KernelBuilder &b = copier.builder();
         const auto first = static_cast<KValue>(b.kernel().instrs.size());
-        const KValue result = expansion(b, instr, [&](KValue v) { return copier.value(v); });
+        const KValue result = expansion(b, instr, forms.accuracy, [&](KValue v) { return copier.value(v); });
         return Ordering(b, first).place(result);
     });
     for (const Phase &phase : from.phases) {
@@ -106,10 +120,10 @@ Kernel expanded(const Kernel &from, PhiloxForm philox) {
 
 } // namespace
 
-void expand_math(Kernel &kernel, PhiloxForm philox) {
+void expand_math(Kernel &kernel, MathForms forms) {
     for (const Instr &instr : kernel.instrs)
-        if (is_expanded(instr, philox)) {
-            kernel = expanded(kernel, philox);
+        if (is_expanded(instr, forms.philox)) {
+            kernel = expanded(kernel, forms);
             return;
         }
 }

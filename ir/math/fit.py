@@ -142,6 +142,7 @@ for bits, tag in ((24, 'f32'), (53, 'f64')):
         row('sin_f32', bits, f=mp.sin, degree=4, lo='1e-6', hi='1.75', **odd)
         row('sin_near_f32', bits, f=mp.sin, degree=3, lo='1e-6', hi='1.58', **odd)
     else:
+        row('sin_near_f64', bits, f=mp.sin, degree=7, lo='1e-6', hi='1.5709', **odd)
         row('sinq_f64', bits, f=mp.sin, degree=5, lo='1e-6', hi=mp.pi / 4 * mp.mpf('1.0001'), **odd)
         row('cosq_f64', bits, f=mp.cos, a=lambda x: 1 - x * x / 2, b=lambda x: x ** 4, u=lambda x: x * x, degree=5,
             lo='1e-6', hi=mp.pi / 4 * mp.mpf('1.0001'))

@@ -18,4 +18,11 @@ Expr fmod(Expr x, Expr y);    ///< exact
 Expr int_pow(Expr x, Expr y); ///< integers, wraps
 Expr philox(Expr counter, Expr word, Expr seed);
 
+/// For Accuracy::Fast.
+namespace fast {
+/// The relative error is that of y log2 |x| in the format: at most (4 + 2 |y log2 x|) 2^-24 for f32, 2^-53
+/// for f64. Results below the smallest normal number are 0.
+Expr pow(Expr x, Expr y);
+} // namespace fast
+
 } // namespace lz::ir::math

@@ -18,6 +18,28 @@ Expr with_edges(Expr x, Expr result, double edge) {
     return select(x > edge, finite, select(equal(x, edge), x.constant(-kInf), select(x < edge, kNan, x)));
 }
 
+/// x = 2^e (1 + f), as split(x), for a normal x, and e times the place of an exponent's last bit.
+struct Parts {
+    Expr exponent, f;
+};
+Parts parts(Expr x) {
+    const Format f(x);
+    const Expr bits = x.as_int();
+    const int64_t two_thirds = f.pick<int64_t>(0x3f2aaaab, 0x3fe5555555555555);
+    const Expr exponent = (bits - two_thirds) & ~((int64_t{1} << f.mantissa()) - 1);
+    return {exponent.cast(x.dtype()), (bits - exponent).as_float() - 1.0};
+}
+
+/// `of` is the logarithm of a split number. What needs more than that, subnormals and all that has no
+/// logarithm, is rare.
+template <class F>
+Expr logarithm(Expr x, F &&of) {
+    const Format f(x);
+    const Parts p = parts(x);
+    const Expr usual = (x >= f.pick(0x1p-126, 0x1p-1022)) & (x < kInf);
+    return rarely(!usual, with_edges(x, of(split(x)), 0.0), of({p.exponent * f.pick(0x1p-23, 0x1p-52), p.f}));
+}
+
 } // namespace
 
 Split split(Expr x) {
@@ -25,32 +47,31 @@ Split split(Expr x) {
     const Expr tiny = x < f.pick(0x1p-126, 0x1p-1022);
     const Expr scaled = select(tiny, x * f.pick(0x1p23, 0x1p52), x);
     const Expr bias = select(tiny, x.constant(-static_cast<double>(f.mantissa())), 0.0);
-    const Expr bits = scaled.as_int();
-    const int64_t two_thirds = f.pick<int64_t>(0x3f2aaaab, 0x3fe5555555555555);
-    const Expr exponent = (bits - two_thirds) & ~((int64_t{1} << f.mantissa()) - 1);
-    const Expr m = (bits - exponent).as_float();
-    return {fma(exponent.cast(x.dtype()), f.pick(0x1p-23, 0x1p-52), bias), m - 1.0};
+    const Parts p = parts(scaled);
+    return {fma(p.exponent, f.pick(0x1p-23, 0x1p-52), bias), p.f};
 }
 
 Expr log(Expr x) {
     const Format f(x);
-    const auto [e, m] = split(x);
-    const Expr s = m * m;
-    const Expr tail = poly(m, f.wide ? std::span<const double>(kLogF64) : kLogF32);
-    const Expr r = fma(fma(tail, m, -0.5), s, m);
-    const Expr y = f.wide ? fma(e, 0x1.62e42fefa39efp-1, fma(e, 0x1.abc9e3b39803fp-56, r))
-                          : fma(e, std::numbers::ln2, r);
-    return with_edges(x, y, 0.0);
+    return logarithm(x, [&](const Split &split) {
+        const auto [e, m] = split;
+        const Expr s = m * m;
+        const Expr tail = poly(m, f.wide ? std::span<const double>(kLogF64) : kLogF32);
+        const Expr r = fma(fma(tail, m, -0.5), s, m);
+        return f.wide ? fma(e, 0x1.62e42fefa39efp-1, fma(e, 0x1.abc9e3b39803fp-56, r))
+                      : fma(e, std::numbers::ln2, r);
+    });
 }
 
 Expr log2(Expr x) {
     const Format f(x);
-    const auto [e, m] = split(x);
-    const Expr tail = poly(m, f.wide ? std::span<const double>(kLog2F64) : kLog2F32);
-    const double high = f.pick<double>(0x1.715476p+0, 0x1.71547652b82fep+0);
-    const double low = f.pick<double>(0x1.4ae0cp-26, 0x1.777d0ffda0d24p-56);
-    const Expr r = fma(m, high, fma(m, low, tail * (m * m)));
-    return with_edges(x, e + r, 0.0);
+    return logarithm(x, [&](const Split &split) {
+        const auto [e, m] = split;
+        const Expr tail = poly(m, f.wide ? std::span<const double>(kLog2F64) : kLog2F32);
+        const double high = f.pick<double>(0x1.715476p+0, 0x1.71547652b82fep+0);
+        const double low = f.pick<double>(0x1.4ae0cp-26, 0x1.777d0ffda0d24p-56);
+        return e + fma(m, high, fma(m, low, tail * (m * m)));
+    });
 }
 
 // The reduced argument comes from x and not from 1 + x: x 2^-e + (2^-e - 1) is exact where it matters.
@@ -69,7 +90,9 @@ Expr log1p(Expr x) {
     const Expr r = fma(fma(tail, m, -0.5), s, m);
     const Expr y = f.wide ? fma(e, 0x1.62e42fefa39efp-1, fma(e, 0x1.abc9e3b39803fp-56, r))
                           : fma(e, std::numbers::ln2, r);
-    return with_edges(x, select(equal(x, 0.0), x, y), -1.0);
+    const Expr usual = (x > -1.0) & (x < kInf);
+    const Expr finite = select(equal(x, 0.0), x, y);
+    return rarely(!usual, with_edges(x, finite, -1.0), finite);
 }
 
 } // namespace lz::ir::math

@@ -7,6 +7,7 @@
 
 #include <bit>
 #include <limits>
+#include <numbers>
 
 namespace lz::ir::math {
 
@@ -122,6 +123,34 @@ Expr magnitude_f64(Expr a, Expr y) {
 
 } // namespace
 
+namespace {
+
+/// 2^c for fast::pow, where c is a number, NaN, or beyond `limit`: then the power is 0 or infinite but for
+/// the last binades.
+Expr scale_far(Expr c, double limit) {
+    const Format f(c);
+    const Expr half = c * 0.5;
+    const Expr t = half + f.magic();
+    const Expr r = half - (t - f.magic());
+    const Expr p = fma(poly(r, f.wide ? std::span<const double>(kExp2F64) : kExp2F32), r, 1.0);
+    const Expr root = (p.as_int() + (t.as_int() << f.mantissa())).as_float();
+    return select(c < -limit, c.constant(0.0), root * root);
+}
+
+/// The power of |x| with what a negative x and an exponent of 2 make of it.
+Expr with_signs(Expr x, Expr y, Expr magnitude) {
+    const Expr a = abs(x);
+    const Expr integral = equal(trunc(y), y); // infinities too
+    const Expr half = y * 0.5;
+    const Expr odd = integral & differ(trunc(half), half);
+    const Expr signed_ = (magnitude.as_int() ^ select(odd, sign_of(x), 0)).as_float();
+    const Expr undefined = (x < 0.0) & (a < kInf) & !integral;
+    const Expr of_negative = select(undefined, x.constant(std::numeric_limits<double>::quiet_NaN()), signed_);
+    return rarely(x.as_int() < int64_t{0}, of_negative, magnitude);
+}
+
+} // namespace
+
 Expr rsqrt(Expr x) {
     return 1.0 / sqrt(x);
 }
@@ -130,12 +159,31 @@ Expr pow(Expr x, Expr y) {
     const Expr a = abs(x);
     // A square is rounded once, as the product that `simplify` makes of it where it knows the exponent (S29).
     const Expr magnitude = select(equal(y, 2.0), a * a, x.wide() ? magnitude_f64(a, y) : magnitude_f32(a, y));
-    const Expr integral = equal(trunc(y), y); // infinities too
-    const Expr half = y * 0.5;
-    const Expr odd = integral & differ(trunc(half), half);
-    const Expr signed_ = (magnitude.as_int() ^ select(odd, sign_of(x), 0)).as_float();
-    const Expr undefined = (x < 0.0) & (a < kInf) & !integral;
-    return select(undefined, x.constant(std::numeric_limits<double>::quiet_NaN()), signed_);
+    return with_signs(x, y, magnitude);
+}
+
+Expr fast::pow(Expr x, Expr y) {
+    const Format f(x);
+    const Expr a = abs(x);
+    const Expr exponent =
+        (a.as_int() - f.pick<int64_t>(0x3f2aaaab, 0x3fe5555555555555)) & ~((int64_t{1} << f.mantissa()) - 1);
+    const Expr e = exponent.cast(x.dtype()) * f.pick(0x1p-23, 0x1p-52);
+    const Expr m = (a.as_int() - exponent).as_float() - 1.0;
+    const Expr tail = poly(m, f.wide ? std::span<const double>(kLog2F64) : kLog2F32);
+    const Expr product = y * fma(m, std::numbers::log2e, fma(tail, m * m, e));
+    const Expr t = product + f.magic();
+    const Expr r = product - (t - f.magic());
+    const Expr p = fma(poly(r, f.wide ? std::span<const double>(kExp2F64) : kExp2F32), r, 1.0);
+    const Expr power = (p.as_int() + (t.as_int() << f.mantissa())).as_float();
+    const double limit = f.pick(126.0, 1022.0);
+    // Zero, infinity and NaN, and results that are none of the normal numbers' inside.
+    const Expr log = at_edges(select(a < f.pick(0x1p-126, 0x1p-1022), a.constant(0.0), a),
+                              fma(m, std::numbers::log2e, fma(tail, m * m, e)));
+    const Expr c = at_least(
+        at_most(select(equal(log, 0.0) | equal(y, 0.0), log.constant(0.0), y * log), 2 * limit), -2 * limit);
+    const Expr far = scale_far(c, limit);
+    const Expr usual = (abs(product) < limit) & (a >= f.pick(0x1p-126, 0x1p-1022)) & (a < kInf);
+    return with_signs(x, y, select(equal(y, 2.0), a * a, rarely(!usual, far, power)));
 }
 
 } // namespace lz::ir::math

@@ -1,7 +1,7 @@
 /// sin, cos and tan. Arguments are reduced by pi in units of half turns: x / pi = n + u with |u| <= 1/2,
 /// where u is as right for huge x as for small ones (Payne and Hanek 1983): only those bits of 1 / pi are
-/// multiplied that make neither a multiple of 2 nor something below the last place. f32
-/// does so beyond kNear only; nearer, n times pi is taken away in three parts (Cody and Waite 1980).
+/// multiplied that make neither a multiple of 2 nor something below the last place. That is done
+/// beyond kNear only; nearer, n times pi is taken away in three parts (Cody and Waite 1980).
 
 #include "ir/math/coefficients.h"
 #include "ir/math/functions.h"
@@ -134,6 +134,39 @@ Expr odd(Expr r, std::span<const double> coefficients) {
 /// Up to here three parts of pi are enough, and n pi's first part leaves an exact difference.
 constexpr double kNear = 0x1p17;
 
+/// a - n `whole` as r + low, for an f64 a <= kNear. The first two parts have 33 bits, n has less than 20:
+/// their products are exact. Right to the last places where |r| is not so small that `is_lost` holds.
+struct Rest {
+    Expr r, low, is_lost;
+};
+Rest reduced_f64(Expr a, Expr n, double scale) {
+    constexpr double kParts[] = {0x1.921fb544p+1, 0x1.0b4611a6p-33, 0x1.3198a2e037073p-68}; // of pi
+    const Sum first = two_sum(a, n * (-kParts[0] * scale));
+    const Sum r = two_sum(first.value, n * (-kParts[1] * scale));
+    const Expr low = fma(n, -kParts[2] * scale, r.error + first.error);
+    return {r.value, low, abs(r.value) < abs(n) * 0x1p-60};
+}
+
+/// As sine_near for f64, whose n pi needs to be known better: also where it has to be taken away otherwise.
+struct NearSine {
+    Expr value, is_lost;
+};
+NearSine sine_near_f64(Expr x, Expr a, double shift) {
+    const double magic = Format(x).magic();
+    const bool cosine = shift != 0;
+    const Expr q = cosine ? fma(a, std::numbers::inv_pi, shift) + magic : fma(a, std::numbers::inv_pi, magic);
+    const Expr n = cosine ? (q - magic) - shift : q - magic;
+    const auto [r, low, is_lost] = reduced_f64(a, n, 1);
+    const Expr s = r * r;
+    // What low adds, and the rounding of s, by slopes that are right where these count: from an eighth of a
+    // turn on.
+    const Expr rest = fma(r * -0.135, fma(r, r, -s), low * fma(s, -0.405, 1.0));
+    const Expr sine = r + fma(poly(s, kSinNearF64), s * r, rest);
+    const Expr odd_half = q.as_int() << 63;
+    const Expr flip = cosine ? odd_half : odd_half ^ sign_of(x);
+    return {(sine.as_int() ^ flip).as_float(), is_lost};
+}
+
 /// sin(x + shift pi), shift 0 or 1/2, for |x| <= kNear, at most 1.82 ULP (every x was tried): |x| = n pi + r
 /// with n + shift an integer, odd where the last bit of q is set.
 Expr sine_near(Expr x, Expr a, double shift) {
@@ -183,16 +216,20 @@ Expr sine_f32(Expr x, double shift) {
     return is_near ? near : rarely(a > kNear, sine(x, turns(x, shift)), near);
 }
 
+Expr sine_f64(Expr x, double shift) {
+    const Expr a = abs(x);
+    const auto [near, is_lost] = sine_near_f64(x, a, shift);
+    return rarely((a > kNear) | is_lost, sine(x, turns(x, shift)), near);
+}
+
 } // namespace
 
 Expr sin(Expr x) {
-    if (!x.wide())
-        return sine_f32(x, 0);
-    return select(abs(x) < 0x1p-27, x, sine(x, turns(x, 0))); // and -0
+    return x.wide() ? sine_f64(x, 0) : sine_f32(x, 0);
 }
 
 Expr cos(Expr x) {
-    return x.wide() ? sine(x, turns(x, 0.5)) : sine_f32(x, 0.5);
+    return x.wide() ? sine_f64(x, 0.5) : sine_f32(x, 0.5);
 }
 
 namespace {
@@ -224,6 +261,17 @@ Expr tan_near(Expr x, Expr a) {
     return (chosen.as_int() ^ odd_quarter ^ sign_of(x)).as_float();
 }
 
+/// The same for f64; also where it is not right.
+NearSine tan_near_f64(Expr x, Expr a) {
+    const double magic = Format(x).magic();
+    const Expr q = fma(a, 2 * std::numbers::inv_pi, magic);
+    const auto [r, low, is_lost] = reduced_f64(a, q - magic, 0.5);
+    const Sum y = tangent(r, low, kTanF64);
+    const Expr odd_quarter = q.as_int() << 63;
+    const Expr chosen = select(differ(odd_quarter, 0), inverse(y), y.value);
+    return {(chosen.as_int() ^ odd_quarter ^ sign_of(x)).as_float(), is_lost};
+}
+
 /// tan(pi u) for |u| <= 1/4, else 1 / tan(pi (1/2 - u)). In f64 the tangent is kept as y + rest until it is
 /// inverted.
 Expr tan_far(Expr x) {
@@ -242,9 +290,11 @@ Expr tan_far(Expr x) {
 } // namespace
 
 Expr tan(Expr x) {
-    if (x.wide())
-        return tan_far(x);
     const Expr a = abs(x);
+    if (x.wide()) {
+        const auto [near, is_lost] = tan_near_f64(x, a);
+        return rarely((a > kNear) | is_lost, tan_far(x), near);
+    }
     const Expr near = tan_near(x, a);
     return was_f16(x) ? near : rarely(a > kNear, tan_far(x), near);
 }

@@ -29,7 +29,7 @@ public:
     explicit Counting(bool fails = false) : fails_(fails) {}
     const std::string &key() const override { return llvm_->key(); }
     bool needs_llvm() const override { return true; }
-    ir::PhiloxForm philox_form() const override { return llvm_->philox_form(); }
+    ir::MathForms math_forms() const override { return llvm_->math_forms(); }
     ir::CompiledKernel compile(const ir::Kernel &kernel) const override {
         ++compiles;
         if (fails_)

@@ -73,13 +73,26 @@ TEST(NvrtcOptions, AreThoseThatItsVersionKnows) {
 }
 
 /// Kernels that are kept are found by it again.
-TEST(NvrtcOptions, FastCompilationIsInTheKeyOfKernels) {
+TEST(NvrtcOptions, FastCompilationAndMathAreInTheKeyOfKernels) {
     nvrtc_is = {13, 0};
-    const auto key = [](bool fast) {
-        return codegen::make_cuda_compiler(nvrtc_of_this_version(), 90, {.fast_compile = fast})->key();
+    const auto key = [](bool fast_compile, bool fast_math) {
+        return codegen::make_cuda_compiler(nvrtc_of_this_version(), 90,
+                                           {.fast_math = fast_math, .fast_compile = fast_compile})
+            ->key();
     };
-    EXPECT_EQ(key(true), key(true));
-    EXPECT_NE(key(true), key(false));
+    EXPECT_EQ(key(true, false), key(true, false));
+    EXPECT_NE(key(true, false), key(false, false));
+    EXPECT_NE(key(false, true), key(false, false));
+    EXPECT_NE(key(true, true), key(true, false));
+}
+
+TEST(NvrtcOptions, FastMathContracts) {
+    nvrtc_is = {13, 0};
+    const auto compiler = codegen::make_cuda_compiler(nvrtc_of_this_version(), 90, {.fast_math = true});
+    compiler->compile_source({"k", "extern \"C\" __global__ void k() {}", {"k"}});
+    EXPECT_EQ(std::ranges::count(was_given, "--fmad=true"), 1);
+    EXPECT_EQ(std::ranges::count(was_given, "--fmad=false"), 0);
+    EXPECT_EQ(compiler->math_forms().accuracy, ir::Accuracy::Fast);
 }
 
 } // namespace

@@ -28,7 +28,7 @@ template <class T>
 using Wide = std::conditional_t<sizeof(T) == 4, double, long double>;
 
 /// A kernel out[i] = op(x[i], y[i]), expanded.
-Kernel elementwise(KOp op, DType dtype) {
+Kernel elementwise(KOp op, DType dtype, Accuracy accuracy = Accuracy::TwoUlp) {
     KernelBuilder b(std::string(info(op).name));
     const AxisId i = b.axis();
     const auto access = [&](BufferMode mode) {
@@ -44,7 +44,7 @@ Kernel elementwise(KOp op, DType dtype) {
     b.store(out, b.emit(op, dtype, v, w));
     b.end_phase();
     Kernel kernel = b.take();
-    expand_math(kernel);
+    expand_math(kernel, {.accuracy = accuracy});
     verify(kernel);
     for (const Instr &instr : kernel.instrs)
         EXPECT_NE(info(instr.op).cls, KOpClass::Math) << info(instr.op).name << " is left after expand_math";
@@ -231,6 +231,24 @@ TEST(MathAccuracy, F64FunctionsAreWithinTwoUlp) {
     sweep_unary<double>(1 << 5, 1 << 16);
 }
 
+/// The numbers nearest to quarter and half turns, where all of the argument cancels but its last places.
+TEST(MathAccuracy, ArgumentsNextToMultiplesOfAQuarterTurn) {
+    std::vector<double> x;
+    const long double quarter =
+        1.57079632679489661923132169163975144L; // and 2^-65 more, of which n is left out
+    for (int n = 1; n < (1 << 18); n += n < 4096 ? 1 : 7) {
+        const auto nearest = static_cast<double>(quarter * n);
+        for (const double v : {std::nextafter(nearest, 0.0), nearest, std::nextafter(nearest, 1e9)})
+            x.insert(x.end(), {v, -v});
+    }
+    for (const Unary &row : functions_of_one()) {
+        if (row.op != KOp::Sin && row.op != KOp::Cos && row.op != KOp::Tan)
+            continue;
+        const Worst w = compare<double>(row.op, x, x, [&](long double v, long double) { return row.f64(v); });
+        EXPECT_LE(w.ulp, 2) << info(row.op).name << "(" << w.x << ") = " << w.got << ", exactly " << w.exact;
+    }
+}
+
 // --- two operands
 
 template <class T>
@@ -296,6 +314,41 @@ TEST(MathAccuracy, F32FunctionsOfTwoAreWithinTwoUlp) {
 }
 TEST(MathAccuracy, F64FunctionsOfTwoAreWithinTwoUlp) {
     sweep_binary<double>(1 << 14);
+}
+
+/// What LAZULI_FAST_MATH leaves of pow's accuracy; zeros, infinities and NaN are where they were.
+template <class T>
+void expect_fast_pow() {
+    const Pairs<T> p = pairs<T>(KOp::Pow, sizeof(T) == 4 ? 1 << 15 : 1 << 13);
+    const std::vector<T> fast = run(elementwise(KOp::Pow, kDType<T>, Accuracy::Fast), p.x, p.y),
+                         right = run(elementwise(KOp::Pow, kDType<T>), p.x, p.y);
+    constexpr double kUnit = std::numeric_limits<T>::epsilon() / 2, kLeast = std::numeric_limits<T>::min();
+    double worst = 0;
+    for (size_t i = 0; i < fast.size(); ++i) {
+        const double got = fast[i], exact = right[i], x = p.x[i], y = p.y[i];
+        const std::string what =
+            "pow(" + std::to_string(x) + ", " + std::to_string(y) + ") = " + std::to_string(got);
+        if (std::isnan(exact)) {
+            EXPECT_TRUE(std::isnan(got)) << what;
+        } else if (std::abs(x) > 0 && std::abs(x) < kLeast && y != 2) {
+            EXPECT_TRUE(y == 0 ? got == 1 : got == 0 || std::isinf(got) || got == exact) << what; // as 0
+        } else if (std::isinf(exact) || exact == 0 || std::abs(exact) < 2 * kLeast) {
+            const bool beside = std::isinf(exact) ? std::abs(got) > std::numeric_limits<T>::max() / 2
+                                                  : std::abs(got) < 4 * kLeast;
+            EXPECT_TRUE(beside && std::signbit(got) == std::signbit(exact)) << what << ", exactly " << exact;
+        } else if (std::isinf(got)) {
+            EXPECT_GT(std::abs(exact), std::numeric_limits<T>::max() * (1 - 256 * kUnit)) << what;
+        } else {
+            const double error = std::abs(got - exact) / std::abs(exact) / kUnit;
+            worst = std::max(worst, error / (4 + 2 * std::abs(y * std::log2(std::abs(x)))));
+        }
+    }
+    EXPECT_LE(worst, 1);
+    EXPECT_GT(worst, 0.01); // it is another function
+}
+TEST(MathAccuracy, FastPowIsAsRightAsItsExponent) {
+    expect_fast_pow<float>();
+    expect_fast_pow<double>();
 }
 
 } // namespace

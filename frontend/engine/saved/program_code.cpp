@@ -111,7 +111,7 @@ void ProgramCode::Impl::compile_missing() {
                 continue;
             }
             ir::Kernel expanded = *kernel;
-            ir::expand_math(expanded, maker.compiler->philox_form());
+            ir::expand_math(expanded, maker.compiler->math_forms());
             static_cast<ir::CompiledKernel &>(made) = maker.compiler->compile(expanded);
             if (!ir::needs_alignment(made.phases))
                 continue;
