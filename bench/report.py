@@ -26,7 +26,7 @@ PEER_ROWS = {"torch_eager/": "torch", "torch_": "torch", "eigen_": "eigen"}
 OURS = ("reproducible", "lazuli")
 CONTENDERS = {"openblas": "openblas", "openblas_product": "openblas", "onednn": "onednn", "torch": "torch"}
 # Columns, in this order; one for each that was there.
-PEERS = ("torch", "torch.compile", "jax", "mlx", "numpy", "openblas", "onednn", "eigen")
+PEERS = ("torch", "torch.compile", "jax", "mlx", "drjit", "numpy", "openblas", "onednn", "eigen")
 FRACTIONS = ("of_read", "of_ceiling", "of_peak")
 # What a row is counted with: the first that matches "bench/row".
 GROUPS = (("training", r"training/|optimizers/|compiled/training"),
@@ -199,7 +199,7 @@ def versions(peers):
         if version := first_line("dpkg-query", "-W", "-f", "${Version}", package):
             found.append(f"{package} {version}")
     import importlib.metadata
-    for package in [name for name in ("torch", "jax", "mlx", "numpy") if name in peers]:
+    for package in [name for name in ("torch", "jax", "mlx", "drjit", "numpy") if name in peers]:
         try:
             found.append(f"{package} {importlib.metadata.version(package)}")
         except importlib.metadata.PackageNotFoundError:

@@ -53,7 +53,7 @@ if [ $install = 1 ]; then
     fi
 fi
 if [ $install = 1 ] && [ "$python" = "$peers/bin/python" ]; then # one that fails keeps no other from it
-    for module in jax 'mlx[cpu]'; do
+    for module in jax 'mlx[cpu]' drjit; do
         "$python" -m pip install --quiet "$module" || skip "$module could not be installed"
     done
 fi
@@ -73,6 +73,11 @@ cmake --build build/bench --target "${benches[@]}"
 export LAZULI_CACHE_DIR=off OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=0 PYTHONDONTWRITEBYTECODE=1
 # OpenBLAS's threads would spin for 2^26 cycles behind each of its turns, on a core that whoever is next needs.
 export OPENBLAS_THREAD_TIMEOUT=4
+# Dr.Jit's code is LLVM's, as ours is: of the library that the build found.
+llvm=$(sed -n 's|^LLVM_DIR:PATH=\(.*\)/cmake/llvm$|\1|p' build/bench/CMakeCache.txt)
+for library in "$llvm"/libLLVM*.so*; do
+    [ ! -e "$library" ] || [ -n "${DRJIT_LIBLLVM_PATH:-}" ] || export DRJIT_LIBLLVM_PATH=$library
+done
 # Python's peers are one process, which is asked for the rows of each bench after our own: what they compile stays.
 coproc PYTHON { exec "$python" bench/peers/python.py --min-time="$min_time" 2>"$out/python.log"; }
 python_in=${PYTHON[1]} python_out=${PYTHON[0]}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Peers that are Python modules: NumPy, JAX, torch.compile, and MLX, each where it is there. One process, which keeps what
+"""Peers that are Python modules: NumPy, JAX, torch.compile, MLX and Dr.Jit, each where it is there. One process, which keeps what
 it has compiled, and takes turns with the C++ benches: it reads lines "BENCH ROUND FILE", runs the rows that it has of
 that bench, writes them to the file and answers with a line. Rows have the names of the C++ ones (bench/report.py joins
 them). Results of the peers are compared with each other once.
@@ -30,9 +30,13 @@ import workloads # noqa: E402
 
 class NumPy:
     name = "numpy"
+    flat = False # whether its arrays have no axes
 
     def __init__(self):
         self.ops = workloads.NumPyOps()
+
+    def set_threads(self, count):
+        """Where a module has no other way to be told than the environment, it has all of them."""
 
     def put(self, x):
         return x
@@ -101,8 +105,37 @@ class Mlx(NumPy):
         return run
 
 
+class DrJit(NumPy):
+    """Its kernels are LLVM's, of the library that DRJIT_LIBLLVM_PATH names (bench/run.sh)."""
+    name = "drjit"
+    flat = True
+
+    def __init__(self):
+        import drjit
+        if not drjit.has_backend(drjit.JitBackend.LLVM):
+            raise ImportError("it finds no LLVM; DRJIT_LIBLLVM_PATH may name one")
+        self.dr, self.ops = drjit, workloads.DrJitOps()
+
+    def set_threads(self, count):
+        self.dr.set_thread_count(count)
+
+    def put(self, x):
+        return self.ops.Float(x.ravel())
+
+    def compile(self, f):
+        traced = super().compile(f)
+        frozen = self.dr.freeze(traced) # neither traced nor looked up again
+
+        def run(*args):
+            result = frozen(*args) if args else traced()
+            self.dr.eval(result)
+            self.dr.sync_thread()
+            return result
+        return run
+
+
 def modules():
-    for make in (NumPy, Jax, TorchCompile, Mlx):
+    for make in (NumPy, Jax, TorchCompile, Mlx, DrJit):
         try:
             yield make()
         except Exception as error: # a module may be there and not load
@@ -125,7 +158,7 @@ class Row:
 
     def __init__(self, bench, name, workload, peers):
         self.bench, self.name, self.workload = bench, name, workload
-        self.peers = [peer for peer in peers if peer.name not in workload.without]
+        self.peers = [peer for peer in peers if peer.name not in workload.without and (workload.flat or not peer.flat)]
         self.compiled = {}
         self.first = None
 
@@ -144,6 +177,7 @@ class Row:
         calls, found = self.workload.calls(np.random.default_rng(zlib.crc32(self.name.encode()))), []
         for peer in list(self.peers):
             try:
+                peer.set_threads(self.workload.threads or options.threads)
                 there = [[peer.put(x) for x in call] for call in calls]
                 f = self.compiled.get(peer.name) or peer.compile(self.workload.run)
                 results = [f(*call) for call in there] # compiles
