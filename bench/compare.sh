@@ -54,7 +54,7 @@ locked() {
 
 # --- build: <commit>/bin/same has NEW's benches, <commit>/bin/own the commit's own, in the place of those that failed
 # Rows that are neither alike in two commits (a driver of modelled GPUs) nor few (joins) are left out.
-benches_of() { find "$1/bench" -maxdepth 2 -name '*.cpp' | grep -vE '/(gpu|support|peers)/|/gpu.cpp' | xargs -n1 basename -s .cpp |
+benches_of() { find "$1/bench" -maxdepth 2 -name '*.cpp' | grep -vE '/(gpu|support|peers|companions)/|/gpu.cpp' | xargs -n1 basename -s .cpp |
     grep -vxE 'ceilings|joins|exercises|devices|cold_start|longest_program' | sort; }
 wanted() { [ -z "$only" ] || [[ ",$only," == *",$1,"* ]]; }
 configure() { # with the flags of CI's release stage, whose objects ccache may have

@@ -192,12 +192,15 @@ def vectors():
                      if name in flags)
 
 
-def versions(peers):
+def versions(peers, folder):
     """`peers`: those that have rows; a module may be installed and not load."""
     found = [f"Lazuli {first_line('git', 'describe', '--always', '--dirty')}", first_line("c++", "--version")]
-    for package in ("libopenblas-dev", "libdnnl-dev", "libeigen3-dev", "libtbb-dev"):
+    for package in ("libopenblas-dev", "libeigen3-dev", "libtbb-dev"):
         if version := first_line("dpkg-query", "-W", "-f", "${Version}", package):
             found.append(f"{package} {version}")
+    contexts = [json.loads(text)["context"] for path in sorted(folder.glob("bench_matmul.*.json"))
+                if (text := path.read_text()).strip()]
+    found += sorted({f"oneDNN {context['oneDNN']}" for context in contexts if "oneDNN" in context})
     import importlib.metadata
     for package in [name for name in ("torch", "jax", "mlx", "drjit", "numpy") if name in peers]:
         try:
@@ -217,7 +220,7 @@ def main():
     model, cores, memory = machine()
     rows = read(options.folder)
     rounds = max((len(row.seconds) for row in rows.values()), default=0)
-    said = versions({peer for row in rows.values() for peer in row.peers})
+    said = versions({peer for row in rows.values() for peer in row.peers}, options.folder)
     dirty = " (a tree with changes that are not committed)" if "-dirty" in said.split(",")[0] else ""
     lines = [f"# {datetime.date.today()}, {model} ({vectors()}), {cores} cores, {memory} GiB{dirty}", "", f"{said}.", "",
              f"    {options.command.strip()}", "",

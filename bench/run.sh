@@ -57,16 +57,37 @@ if [ $install = 1 ] && [ "$python" = "$peers/bin/python" ]; then # one that fail
         "$python" -m pip install --quiet "$module" || skip "$module could not be installed"
     done
 fi
+# A newer oneDNN than Debian's, with the libraries that it brings: 2 GB, in a folder of its own.
+onednn=$PWD/build/onednn
+if [ $install = 1 ] && [ ! -e "$onednn/installed" ]; then
+    if python3 -m venv "$onednn" && "$onednn/bin/python" -m pip install --quiet onednn onednn-devel; then
+        touch "$onednn/installed"
+    else
+        skip "a newer oneDNN could not be installed; Debian's is taken"
+    fi
+fi
 torch=$(torch_of "$python" || true)
 [ -n "$torch" ] || skip "LibTorch is no peer: Python finds no module torch"
 
 # --- build
-cmake --preset release -B build/bench -DLAZULI_BUILD_BENCH=ON -DLAZULI_BUILD_TESTS=OFF -DLAZULI_WERROR=ON -DLAZULI_BUILD_EXAMPLES=OFF \
-    ${torch:+-DCMAKE_PREFIX_PATH="$torch"} | grep -E "peer|left out" || true
+configure() {
+    cmake --preset release -B build/bench -DLAZULI_BUILD_BENCH=ON -DLAZULI_BUILD_TESTS=OFF -DLAZULI_WERROR=ON -DLAZULI_BUILD_EXAMPLES=OFF \
+        ${torch:+-DCMAKE_PREFIX_PATH="$torch"} "$@" | grep -E "peer|left out" || true
+}
 benches=()
 for source in bench/rows/*.cpp bench/internals/*.cpp; do
     benches+=("bench_$(basename "$source" .cpp)")
 done
+if [ -e "$onednn/installed" ]; then
+    configure -DLAZULI_ONEDNN="$onednn/lib/libdnnl.so"
+    if ! cmake --build build/bench --target companion_onednn ||
+        ! echo "i8 64" | build/bench/bin/companion_onednn 2>/dev/null | grep -q '^[0-9]'; then
+        skip "a newer oneDNN is installed and does not run here; Debian's is taken"
+        configure -ULAZULI_ONEDNN
+    fi
+else
+    configure -ULAZULI_ONEDNN
+fi
 cmake --build build/bench --target "${benches[@]}"
 
 # --- rounds: each bench once, then all again, so that an hour in which the machine is slow meets all of them
@@ -114,6 +135,7 @@ for round in $(seq "$rounds"); do
         python_turn "${bench#bench_}" "$round"
     done
 done
+grep -h '^left out: ' "$out"/*.log | sort -u >>"$out/failed.txt" || true
 if [ -s "$out/python.log" ]; then
     grep '^python.py: ' "$out/python.log" | sort -u >>"$out/failed.txt" || true
 fi

@@ -1,24 +1,16 @@
 #include "bench/support/compete.h"
 
+#include "bench/support/burst.h"
 #include "bench/support/ceilings.h"
 
 #include <lazuli/lazuli.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 namespace lz::bench {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-constexpr double kSettleSeconds = 40e-3, kBurstSeconds = 4e-3;
-
-double seconds_since(Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// Operations per second, 0 where it is not known.
 double peak_of(Numbers numbers) {
@@ -40,18 +32,7 @@ double median_of(std::vector<double> &values) {
 } // namespace
 
 void Contender::burst() {
-    const auto settle = Clock::now();
-    int rounds = 0;
-    do {
-        run();
-        ++rounds;
-    } while (seconds_since(settle) < kSettleSeconds);
-    const double one = seconds_since(settle) / rounds;
-    rounds = std::max(1, static_cast<int>(kBurstSeconds / one));
-    const auto start = Clock::now();
-    for (int i = 0; i < rounds; ++i)
-        run();
-    seconds.push_back(seconds_since(start) / rounds);
+    seconds.push_back(elsewhere ? elsewhere() : lz::bench::burst(run));
 }
 
 double Contender::median() {

@@ -15,6 +15,7 @@ struct Contender {
     std::function<void()> run;
     bool rated = true; ///< our ratio is to the best of those
     std::vector<double> seconds = {};
+    std::function<double()> elsewhere = {}; ///< instead of `run`: a burst in another process (companion.h)
 
     /// Runs for a while, then adds the seconds of one run to `seconds`.
     void burst();
