@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 
 namespace lz::bench {
 
@@ -34,6 +35,12 @@ double burst(const std::function<void()> &run, const std::function<void()> &fini
     if (finish)
         finish();
     return seconds_since(start) / rounds;
+}
+
+double median_of(std::vector<double> values) {
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
 }
 
 } // namespace lz::bench

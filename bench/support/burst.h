@@ -3,6 +3,7 @@
 /// it, too.
 
 #include <functional>
+#include <vector>
 
 namespace lz::bench {
 
@@ -10,5 +11,8 @@ namespace lz::bench {
 /// time after its last call; then for a few milliseconds, and gives the seconds of one run. Runs that are
 /// only enqueued are there when `finish` returns.
 double burst(const std::function<void()> &run, const std::function<void()> &finish = {});
+
+/// Of at least one number: the middle one, or the upper one of the two.
+double median_of(std::vector<double> values);
 
 } // namespace lz::bench

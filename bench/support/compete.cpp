@@ -23,12 +23,6 @@ double peak_of(Numbers numbers) {
     return peak;
 }
 
-double median_of(std::vector<double> &values) {
-    const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
-}
-
 } // namespace
 
 void Contender::burst() {
@@ -62,6 +56,17 @@ void compete(benchmark::State &state, std::vector<Contender> contenders, double 
     }
     if (const double peak = median_of(peaks); peak > 0)
         state.counters["of_peak"] = flops / ours / peak;
+}
+
+void two_ways(benchmark::State &state, const Burst &ours, const Burst &other) {
+    std::vector<double> seconds, others;
+    for (auto _ : state) {
+        others.push_back(other());
+        seconds.push_back(ours());
+        state.SetIterationTime(seconds.back());
+    }
+    if (!seconds.empty())
+        state.counters["ratio"] = median_of(others) / median_of(seconds);
 }
 
 } // namespace lz::bench
