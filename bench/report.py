@@ -38,6 +38,15 @@ GROUPS = (("training", r"training/|optimizers/|compiled/training"),
           ("rows", r"softmax|layer_norm"),
           ("reductions", r"/sum_|library/(argmax|amax)"),
           ("elementwise", r"memory_bound/|elementwise/"))
+# What the other way of our own is, by bench, where it stands in `ratio`: a pattern of rows, and what they say.
+OTHER_WAYS = (("fast_math", r"/65536$", "without LAZULI_FAST_MATH=1, in cache"),
+              ("fast_math", r"/16777216$", "without LAZULI_FAST_MATH=1, in memory"),
+              ("resized", r"", "Programs of the passes alone, beside those from templates: runs of 256 lengths"),
+              ("cold_start", r"/from_file$", "first calls: kernels from the disk cache, beside lz::load_program"),
+              ("cold_start", r"/from_file_by", "first calls: kernels from the disk cache, beside liblazuli-run.so"),
+              ("program_files", r"/load_program$", "calls of the compiled function, beside its file by lz::load_program"),
+              ("program_files", r"/liblazuli-run$", "calls by lz::load_program, beside liblazuli-run.so"),
+              ("matmul", r"^matmul_reproducible", "without LAZULI_REPRODUCIBLE=1"))
 NO_PEERS = ("devices", "exercises") # their ratios are of two ways of our own
 
 
@@ -167,6 +176,21 @@ def means(rows):
     return lines + [""]
 
 
+def other_ways(rows):
+    """One line for each way of our own that is beside another."""
+    lines = ["## Beside another way of our own", "",
+             "How many times as long the other way takes: above 1, the row's own way is faster.", "",
+             "| other way | rows | geometric mean | lowest | highest |", "|---|---|---|---|---|"]
+    for bench, pattern, what in OTHER_WAYS:
+        found = sorted((statistics.median(row.other_way), name) for (at, name), row in rows.items()
+                       if at == bench and row.other_way and re.search(pattern, name))
+        if found:
+            mean = geometric_mean([ratio for ratio, _ in found])
+            ends = [f"{name} {ratio:.2f}" for ratio, name in (found[0], found[-1])]
+            lines.append(f"| {what} | {len(found)} | {mean:.2f} | {ends[0]} | {ends[1]} |")
+    return lines + [""] if len(lines) > 6 else []
+
+
 def failures(folder):
     lines = (folder / "failed.txt").read_text().splitlines() if (folder / "failed.txt").exists() else []
     for path in sorted(folder.glob("*.json")):
@@ -228,7 +252,7 @@ def main():
              "as long it takes as Lazuli: above 1, Lazuli is faster. *Other way*: the same work of our own another way.",
              ""]
     ceilings = sorted(options.folder.glob("bench_ceilings.*.txt"))
-    lines += means(rows)
+    lines += means(rows) + other_ways(rows)
     if ceilings:
         lines += ["## Ceilings", "", *("    " + line for line in ceilings[-1].read_text().splitlines()), ""]
     lines += failures(options.folder) + ["## All rows", "", *table(rows), ""] + joins(rows)

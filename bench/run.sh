@@ -117,8 +117,8 @@ for round in $(seq "$rounds"); do
         case "$bench" in
         # Its rows are ratios of two programs that take turns, and there are four hundred of them: one round.
         bench_joins) [ "$round" = 1 ] && time=0.01 || continue ;;
-        # Plots, and what is the same every time: virtual clocks.
-        bench_scaling | bench_devices | bench_exercises | bench_longest_program) [ "$round" = 1 ] || continue ;;
+        # Plots, what is the same every time (virtual clocks), and what is a ratio of many runs that take turns.
+        bench_scaling | bench_devices | bench_exercises | bench_longest_program | bench_resized) [ "$round" = 1 ] || continue ;;
         esac
         echo "round $round of $rounds: $bench"
         if [ "$bench" = bench_ceilings ]; then
