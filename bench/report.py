@@ -26,12 +26,12 @@ PEER_ROWS = {"torch_eager/": "torch", "torch_": "torch", "eigen_": "eigen"}
 OURS = ("reproducible", "lazuli")
 CONTENDERS = {"openblas": "openblas", "openblas_product": "openblas", "onednn": "onednn", "torch": "torch"}
 # Columns, in this order; one for each that was there.
-PEERS = ("torch", "torch.compile", "jax", "mlx", "drjit", "numpy", "openblas", "onednn", "eigen")
+PEERS = ("torch", "torch.compile", "jax", "mlx", "drjit", "onnxruntime", "numpy", "openblas", "onednn", "eigen")
 FRACTIONS = ("of_read", "of_ceiling", "of_peak")
 # What a row is counted with: the first that matches "bench/row".
 GROUPS = (("training", r"training/|optimizers/|compiled/training"),
           ("products", r"matmul/|products/(?!gpt2)"),
-          ("programs", r"programs/|products/gpt2|overhead/|autograd/|compiled/|cold_start/"),
+          ("programs", r"programs/|program_files/|products/gpt2|overhead/|autograd/|compiled/|cold_start/"),
           ("library", r"library/(?!argmax|amax)|files/"),
           ("random", r"random/"),
           ("layout", r"joins/|/cat|/stack|/transpose|/roll"),
@@ -226,7 +226,7 @@ def versions(peers, folder):
                 if (text := path.read_text()).strip()]
     found += sorted({f"oneDNN {context['oneDNN']}" for context in contexts if "oneDNN" in context})
     import importlib.metadata
-    for package in [name for name in ("torch", "jax", "mlx", "drjit", "numpy") if name in peers]:
+    for package in [name for name in ("torch", "jax", "mlx", "drjit", "onnxruntime", "numpy") if name in peers]:
         try:
             found.append(f"{package} {importlib.metadata.version(package)}")
         except importlib.metadata.PackageNotFoundError:

@@ -53,7 +53,7 @@ if [ $install = 1 ]; then
     fi
 fi
 if [ $install = 1 ] && [ "$python" = "$peers/bin/python" ]; then # one that fails keeps no other from it
-    for module in jax 'mlx[cpu]' drjit; do
+    for module in jax 'mlx[cpu]' drjit onnx onnxruntime; do
         "$python" -m pip install --quiet "$module" || skip "$module could not be installed"
     done
 fi
