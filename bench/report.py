@@ -70,22 +70,23 @@ def peer_of(name):
 
 
 def read(folder):
-    """(bench, row) -> Row. A peer is compared with ours of the same round."""
-    rows, ours, theirs = collections.defaultdict(Row), {}, []
+    """(bench, row) -> Row. A peer is compared with ours of the same round, timed as it is: one run after the other."""
+    rows, ours, alone, theirs = collections.defaultdict(Row), {}, {}, []
     for path in sorted(folder.glob("*.json")):
         bench, number = path.name.split(".")[:2]
         for run in runs_of(path):
             name, seconds = row_name(run["name"]), seconds_of(run)
             if "peer" in run: # bench/peers/python.py
-                theirs.append((run["bench"], name, number, run["peer"], seconds))
+                theirs.append((run["bench"], name, number, run["peer"], seconds, alone))
                 continue
             bench_name = bench.removeprefix("bench_")
             if peer := peer_of(name):
-                theirs.append((bench_name, peer[0], number, peer[1], seconds))
+                theirs.append((bench_name, peer[0], number, peer[1], seconds, ours))
                 continue
             row = rows[bench_name, name]
             row.seconds.append(seconds)
             ours[bench_name, name, number] = seconds
+            alone[bench_name, name, number] = run["alone_ms"] * 1e-3 if "alone_ms" in run else seconds
             row.fractions += [run[key] for key in FRACTIONS if key in run][:1]
             row.copies += [run["copies"]] if "copies" in run else []
             first = next((key for key in OURS if key in run), None)
@@ -96,9 +97,9 @@ def read(folder):
                 row.peers["torch"].append(run["ratio"])
             elif "ratio" in run and (not first or first == "reproducible" or bench_name in NO_PEERS):
                 row.other_way.append(run["ratio"])
-    for bench, name, number, peer, seconds in theirs:
-        if (bench, name, number) in ours:
-            rows[bench, name].peers[peer].append(seconds / ours[bench, name, number])
+    for bench, name, number, peer, seconds, of_ours in theirs:
+        if (bench, name, number) in of_ours:
+            rows[bench, name].peers[peer].append(seconds / of_ours[bench, name, number])
     return {key: rows[key] for key in sorted(rows, key=lambda key: sort_key(*key))}
 
 
