@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -74,7 +75,7 @@ public:
         for (const Work &work : kWorks)
             if (name == work.name)
                 result_ = work.result;
-        lz::manual_seed(n);
+        lz::manual_seed(static_cast<uint64_t>(n));
         inputs_ = {lz::rand({n}) * 8 + 0.125, lz::rand({n}) * 2 - 1};
         for (const Tensor &x : inputs_)
             x.eval();
