@@ -53,9 +53,9 @@ locked() {
 }
 
 # --- build: <commit>/bin/same has NEW's benches, <commit>/bin/own the commit's own, in the place of those that failed
-# Rows that are neither alike in two commits (a driver of modelled GPUs) nor few (joins) are left out.
-benches_of() { find "$1/bench" -maxdepth 2 -name '*.cpp' | grep -vE '/(gpu|support|peers)/|/gpu.cpp' | xargs -n1 basename -s .cpp |
-    grep -vxE 'ceilings|joins|exercises|devices|cold_start|longest_program' | sort; }
+# Rows that are neither alike in two commits (a driver of modelled GPUs) nor few (joins), and ratios, are left out.
+benches_of() { find "$1/bench" -maxdepth 2 -name '*.cpp' | grep -vE '/(gpu|support|peers|companions)/|/gpu.cpp' | xargs -n1 basename -s .cpp |
+    grep -vxE 'ceilings|joins|exercises|devices|cold_start|longest_program|resized' | sort; }
 wanted() { [ -z "$only" ] || [[ ",$only," == *",$1,"* ]]; }
 configure() { # with the flags of CI's release stage, whose objects ccache may have
     cmake --preset release -S "$1" -B "$1/build/release" -DLAZULI_BUILD_BENCH=ON -DLAZULI_BUILD_TESTS=OFF -DLAZULI_WERROR=ON \

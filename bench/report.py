@@ -26,18 +26,27 @@ PEER_ROWS = {"torch_eager/": "torch", "torch_": "torch", "eigen_": "eigen"}
 OURS = ("reproducible", "lazuli")
 CONTENDERS = {"openblas": "openblas", "openblas_product": "openblas", "onednn": "onednn", "torch": "torch"}
 # Columns, in this order; one for each that was there.
-PEERS = ("torch", "torch.compile", "jax", "mlx", "numpy", "openblas", "onednn", "eigen")
+PEERS = ("torch", "torch.compile", "jax", "mlx", "drjit", "onnxruntime", "numpy", "openblas", "onednn", "eigen")
 FRACTIONS = ("of_read", "of_ceiling", "of_peak")
 # What a row is counted with: the first that matches "bench/row".
 GROUPS = (("training", r"training/|optimizers/|compiled/training"),
           ("products", r"matmul/|products/(?!gpt2)"),
-          ("programs", r"programs/|products/gpt2|overhead/|autograd/|compiled/|cold_start/"),
+          ("programs", r"programs/|program_files/|products/gpt2|overhead/|autograd/|compiled/|cold_start/"),
           ("library", r"library/(?!argmax|amax)|files/"),
           ("random", r"random/"),
           ("layout", r"joins/|/cat|/stack|/transpose|/roll"),
           ("rows", r"softmax|layer_norm"),
           ("reductions", r"/sum_|library/(argmax|amax)"),
           ("elementwise", r"memory_bound/|elementwise/"))
+# What the other way of our own is, by bench, where it stands in `ratio`: a pattern of rows, and what they say.
+OTHER_WAYS = (("fast_math", r"/65536$", "without LAZULI_FAST_MATH=1, in cache"),
+              ("fast_math", r"/16777216$", "without LAZULI_FAST_MATH=1, in memory"),
+              ("resized", r"", "Programs of the passes alone, beside those from templates: runs of 256 lengths"),
+              ("cold_start", r"/from_file$", "first calls: kernels from the disk cache, beside lz::load_program"),
+              ("cold_start", r"/from_file_by", "first calls: kernels from the disk cache, beside liblazuli-run.so"),
+              ("program_files", r"/load_program$", "calls of the compiled function, beside its file by lz::load_program"),
+              ("program_files", r"/liblazuli-run$", "calls by lz::load_program, beside liblazuli-run.so"),
+              ("matmul", r"^matmul_reproducible", "without LAZULI_REPRODUCIBLE=1"))
 NO_PEERS = ("devices", "exercises") # their ratios are of two ways of our own
 
 
@@ -61,22 +70,23 @@ def peer_of(name):
 
 
 def read(folder):
-    """(bench, row) -> Row. A peer is compared with ours of the same round."""
-    rows, ours, theirs = collections.defaultdict(Row), {}, []
+    """(bench, row) -> Row. A peer is compared with ours of the same round, timed as it is: one run after the other."""
+    rows, ours, alone, theirs = collections.defaultdict(Row), {}, {}, []
     for path in sorted(folder.glob("*.json")):
         bench, number = path.name.split(".")[:2]
         for run in runs_of(path):
             name, seconds = row_name(run["name"]), seconds_of(run)
             if "peer" in run: # bench/peers/python.py
-                theirs.append((run["bench"], name, number, run["peer"], seconds))
+                theirs.append((run["bench"], name, number, run["peer"], seconds, alone))
                 continue
             bench_name = bench.removeprefix("bench_")
             if peer := peer_of(name):
-                theirs.append((bench_name, peer[0], number, peer[1], seconds))
+                theirs.append((bench_name, peer[0], number, peer[1], seconds, ours))
                 continue
             row = rows[bench_name, name]
             row.seconds.append(seconds)
             ours[bench_name, name, number] = seconds
+            alone[bench_name, name, number] = run["alone_ms"] * 1e-3 if "alone_ms" in run else seconds
             row.fractions += [run[key] for key in FRACTIONS if key in run][:1]
             row.copies += [run["copies"]] if "copies" in run else []
             first = next((key for key in OURS if key in run), None)
@@ -87,9 +97,9 @@ def read(folder):
                 row.peers["torch"].append(run["ratio"])
             elif "ratio" in run and (not first or first == "reproducible" or bench_name in NO_PEERS):
                 row.other_way.append(run["ratio"])
-    for bench, name, number, peer, seconds in theirs:
-        if (bench, name, number) in ours:
-            rows[bench, name].peers[peer].append(seconds / ours[bench, name, number])
+    for bench, name, number, peer, seconds, of_ours in theirs:
+        if (bench, name, number) in of_ours:
+            rows[bench, name].peers[peer].append(seconds / of_ours[bench, name, number])
     return {key: rows[key] for key in sorted(rows, key=lambda key: sort_key(*key))}
 
 
@@ -167,6 +177,21 @@ def means(rows):
     return lines + [""]
 
 
+def other_ways(rows):
+    """One line for each way of our own that is beside another."""
+    lines = ["## Beside another way of our own", "",
+             "How many times as long the other way takes: above 1, the row's own way is faster.", "",
+             "| other way | rows | geometric mean | lowest | highest |", "|---|---|---|---|---|"]
+    for bench, pattern, what in OTHER_WAYS:
+        found = sorted((statistics.median(row.other_way), name) for (at, name), row in rows.items()
+                       if at == bench and row.other_way and re.search(pattern, name))
+        if found:
+            mean = geometric_mean([ratio for ratio, _ in found])
+            ends = [f"{name} {ratio:.2f}" for ratio, name in (found[0], found[-1])]
+            lines.append(f"| {what} | {len(found)} | {mean:.2f} | {ends[0]} | {ends[1]} |")
+    return lines + [""] if len(lines) > 6 else []
+
+
 def failures(folder):
     lines = (folder / "failed.txt").read_text().splitlines() if (folder / "failed.txt").exists() else []
     for path in sorted(folder.glob("*.json")):
@@ -192,14 +217,17 @@ def vectors():
                      if name in flags)
 
 
-def versions(peers):
+def versions(peers, folder):
     """`peers`: those that have rows; a module may be installed and not load."""
     found = [f"Lazuli {first_line('git', 'describe', '--always', '--dirty')}", first_line("c++", "--version")]
-    for package in ("libopenblas-dev", "libdnnl-dev", "libeigen3-dev", "libtbb-dev"):
+    for package in ("libopenblas-dev", "libeigen3-dev", "libtbb-dev"):
         if version := first_line("dpkg-query", "-W", "-f", "${Version}", package):
             found.append(f"{package} {version}")
+    contexts = [json.loads(text)["context"] for path in sorted(folder.glob("bench_matmul.*.json"))
+                if (text := path.read_text()).strip()]
+    found += sorted({f"oneDNN {context['oneDNN']}" for context in contexts if "oneDNN" in context})
     import importlib.metadata
-    for package in [name for name in ("torch", "jax", "mlx", "numpy") if name in peers]:
+    for package in [name for name in ("torch", "jax", "mlx", "drjit", "onnxruntime", "numpy") if name in peers]:
         try:
             found.append(f"{package} {importlib.metadata.version(package)}")
         except importlib.metadata.PackageNotFoundError:
@@ -217,7 +245,7 @@ def main():
     model, cores, memory = machine()
     rows = read(options.folder)
     rounds = max((len(row.seconds) for row in rows.values()), default=0)
-    said = versions({peer for row in rows.values() for peer in row.peers})
+    said = versions({peer for row in rows.values() for peer in row.peers}, options.folder)
     dirty = " (a tree with changes that are not committed)" if "-dirty" in said.split(",")[0] else ""
     lines = [f"# {datetime.date.today()}, {model} ({vectors()}), {cores} cores, {memory} GiB{dirty}", "", f"{said}.", "",
              f"    {options.command.strip()}", "",
@@ -225,7 +253,7 @@ def main():
              "as long it takes as Lazuli: above 1, Lazuli is faster. *Other way*: the same work of our own another way.",
              ""]
     ceilings = sorted(options.folder.glob("bench_ceilings.*.txt"))
-    lines += means(rows)
+    lines += means(rows) + other_ways(rows)
     if ceilings:
         lines += ["## Ceilings", "", *("    " + line for line in ceilings[-1].read_text().splitlines()), ""]
     lines += failures(options.folder) + ["## All rows", "", *table(rows), ""] + joins(rows)

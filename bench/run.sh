@@ -53,26 +53,52 @@ if [ $install = 1 ]; then
     fi
 fi
 if [ $install = 1 ] && [ "$python" = "$peers/bin/python" ]; then # one that fails keeps no other from it
-    for module in jax 'mlx[cpu]'; do
+    for module in jax 'mlx[cpu]' drjit onnx onnxruntime; do
         "$python" -m pip install --quiet "$module" || skip "$module could not be installed"
     done
+fi
+# A newer oneDNN than Debian's, with the libraries that it brings: 2 GB, in a folder of its own.
+onednn=$PWD/build/onednn
+if [ $install = 1 ] && [ ! -e "$onednn/installed" ]; then
+    if python3 -m venv "$onednn" && "$onednn/bin/python" -m pip install --quiet onednn onednn-devel; then
+        touch "$onednn/installed"
+    else
+        skip "a newer oneDNN could not be installed; Debian's is taken"
+    fi
 fi
 torch=$(torch_of "$python" || true)
 [ -n "$torch" ] || skip "LibTorch is no peer: Python finds no module torch"
 
 # --- build
-cmake --preset release -B build/bench -DLAZULI_BUILD_BENCH=ON -DLAZULI_BUILD_TESTS=OFF -DLAZULI_WERROR=ON -DLAZULI_BUILD_EXAMPLES=OFF \
-    ${torch:+-DCMAKE_PREFIX_PATH="$torch"} | grep -E "peer|left out" || true
+configure() {
+    cmake --preset release -B build/bench -DLAZULI_BUILD_BENCH=ON -DLAZULI_BUILD_TESTS=OFF -DLAZULI_WERROR=ON -DLAZULI_BUILD_EXAMPLES=OFF \
+        ${torch:+-DCMAKE_PREFIX_PATH="$torch"} "$@" | grep -E "peer|left out" || true
+}
 benches=()
 for source in bench/rows/*.cpp bench/internals/*.cpp; do
     benches+=("bench_$(basename "$source" .cpp)")
 done
+if [ -e "$onednn/installed" ]; then
+    configure -DLAZULI_ONEDNN="$onednn/lib/libdnnl.so"
+    if ! cmake --build build/bench --target companion_onednn ||
+        ! echo "i8 64" | build/bench/bin/companion_onednn 2>/dev/null | grep -q '^[0-9]'; then
+        skip "a newer oneDNN is installed and does not run here; Debian's is taken"
+        configure -ULAZULI_ONEDNN
+    fi
+else
+    configure -ULAZULI_ONEDNN
+fi
 cmake --build build/bench --target "${benches[@]}"
 
 # --- rounds: each bench once, then all again, so that an hour in which the machine is slow meets all of them
 export LAZULI_CACHE_DIR=off OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=0 PYTHONDONTWRITEBYTECODE=1
 # OpenBLAS's threads would spin for 2^26 cycles behind each of its turns, on a core that whoever is next needs.
 export OPENBLAS_THREAD_TIMEOUT=4
+# Dr.Jit's code is LLVM's, as ours is: of the library that the build found.
+llvm=$(sed -n 's|^LLVM_DIR:PATH=\(.*\)/cmake/llvm$|\1|p' build/bench/CMakeCache.txt)
+for library in "$llvm"/libLLVM*.so*; do
+    [ ! -e "$library" ] || [ -n "${DRJIT_LIBLLVM_PATH:-}" ] || export DRJIT_LIBLLVM_PATH=$library
+done
 # Python's peers are one process, which is asked for the rows of each bench after our own: what they compile stays.
 coproc PYTHON { exec "$python" bench/peers/python.py --min-time="$min_time" 2>"$out/python.log"; }
 python_in=${PYTHON[1]} python_out=${PYTHON[0]}
@@ -91,8 +117,8 @@ for round in $(seq "$rounds"); do
         case "$bench" in
         # Its rows are ratios of two programs that take turns, and there are four hundred of them: one round.
         bench_joins) [ "$round" = 1 ] && time=0.01 || continue ;;
-        # Plots, and what is the same every time: virtual clocks.
-        bench_scaling | bench_devices | bench_exercises | bench_longest_program) [ "$round" = 1 ] || continue ;;
+        # Plots, what is the same every time (virtual clocks), and what is a ratio of many runs that take turns.
+        bench_scaling | bench_devices | bench_exercises | bench_longest_program | bench_resized) [ "$round" = 1 ] || continue ;;
         esac
         echo "round $round of $rounds: $bench"
         if [ "$bench" = bench_ceilings ]; then
@@ -109,6 +135,7 @@ for round in $(seq "$rounds"); do
         python_turn "${bench#bench_}" "$round"
     done
 done
+grep -h '^left out: ' "$out"/*.log | sort -u >>"$out/failed.txt" || true
 if [ -s "$out/python.log" ]; then
     grep '^python.py: ' "$out/python.log" | sort -u >>"$out/failed.txt" || true
 fi

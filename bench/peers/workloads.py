@@ -150,6 +150,25 @@ class MlxOps(NumPyOps):
         return self.xp.random.normal(shape=(n,))
 
 
+class DrJitOps(NumPyOps):
+    """Of arrays without axes."""
+
+    def __init__(self):
+        import drjit
+        import drjit.llvm
+        self.xp, self.erf, self.where, self.pow = drjit, drjit.erf, drjit.select, drjit.power
+        self.Float = drjit.llvm.Float
+
+    def sum(self, x, axis=None):
+        return self.xp.sum(x)
+
+    def rand(self, n):
+        return self.xp.rng(1).random(self.Float, n)
+
+    def randn(self, n):
+        return self.xp.rng(1).normal(self.Float, n)
+
+
 class TorchOps:
     def __init__(self):
         import torch
@@ -320,12 +339,23 @@ def twenty_operations(o, x, b):
     return x
 
 
+MLP_WEIGHTS = np.full((64, 128), 0.01, np.float32), np.full((128, 10), 0.01, np.float32)
+
+
+def mlp(o, x):
+    return o.softmax(o.relu(x @ MLP_WEIGHTS[0]) @ MLP_WEIGHTS[1]) * 10
+
+
 class Workload:
     """`run(ops, *inputs)` over arrays of these shapes and ranges; `sizes`: one call for each of these lengths of the
-    first array. `without` names modules that cannot; results are compared unless they are random."""
+    first array. `without` names modules that cannot; results are compared unless they are random. `kind`: of "flat"
+    arrays elements stand for themselves, so that modules whose arrays have no axes take part, too; what is called as a
+    "file" and what is the "first" call of one are for those that have files. `threads`: as many as the bench has, if it
+    is not all."""
 
-    def __init__(self, run, *inputs, sizes=(None,), without=(), exact=True):
+    def __init__(self, run, *inputs, sizes=(None,), without=(), exact=True, kind="arrays", threads=None):
         self.run, self.ranges, self.sizes, self.without, self.exact = run, inputs, sizes, without, exact
+        self.kind, self.threads = kind, threads
 
     def calls(self, generator):
         """The inputs of each call of a round."""
@@ -342,11 +372,11 @@ N, SIDE = 1 << 24, 4096
 signed = {"low": -1.0, "high": 1.0}
 positive = {"low": 0.125, "high": 8.125}
 ALL = {
-    ("memory_bound", "multiply_add"): Workload(lambda o, a, b, c: a * b + c, array(N), array(N), array(N)),
-    ("memory_bound", "tanh_chain"): Workload(lambda o, a, b: o.xp.tanh(a * b + a) * 0.5 + b, array(N), array(N)),
+    ("memory_bound", "multiply_add"): Workload(lambda o, a, b, c: a * b + c, array(N), array(N), array(N), kind="flat"),
+    ("memory_bound", "tanh_chain"): Workload(lambda o, a, b: o.xp.tanh(a * b + a) * 0.5 + b, array(N), array(N), kind="flat"),
     ("memory_bound", "gelu_erf"): Workload(lambda o, a: 0.5 * a * (1 + o.erf(a * math.sqrt(0.5))), array(N, **signed),
-                                           without=("numpy",)),
-    ("memory_bound", "sum_all"): Workload(lambda o, a: o.sum(a), array(SIDE, SIDE)),
+                                           without=("numpy",), kind="flat"),
+    ("memory_bound", "sum_all"): Workload(lambda o, a: o.sum(a), array(SIDE, SIDE), kind="flat"),
     ("memory_bound", "sum_axis/0"): Workload(lambda o, a: o.sum(a, 0), array(SIDE, SIDE)),
     ("memory_bound", "sum_axis/1"): Workload(lambda o, a: o.sum(a, 1), array(SIDE, SIDE)),
     ("memory_bound", "softmax_rows"): Workload(lambda o, a: o.softmax(a), array(SIDE, SIDE)),
@@ -360,8 +390,10 @@ ALL = {
     ("products", "attention/8/512/64"): Workload(
         lambda o, q, k, v: o.softmax(q @ o.permute(k, (0, 2, 1)) * 0.125) @ v, array(8, 512, 64, **signed),
         array(8, 512, 64, **signed), array(8, 512, 64, **signed)),
-    ("random", "rand"): Workload(lambda o: o.rand(N), exact=False, without=("jax", "torch.compile", "mlx")),
-    ("random", "randn"): Workload(lambda o: o.randn(N), exact=False, without=("jax", "torch.compile", "mlx")),
+    ("random", "rand"): Workload(lambda o: o.rand(N), exact=False, without=("jax", "torch.compile", "mlx"), kind="flat",
+                                 threads=1),
+    ("random", "randn"): Workload(lambda o: o.randn(N), exact=False, without=("jax", "torch.compile", "mlx"), kind="flat",
+                                 threads=1),
     ("programs", "kmeans"): Workload(kmeans, array(65536, 8), array(16, 8)),
     ("programs", "mlp_step"): Workload(mlp_step, array(256, 784), array(256, 10), array(784, 256, low=-0.05, high=0.05),
                                        array(256, 10, low=-0.1, high=0.1)),
@@ -374,15 +406,22 @@ ALL = {
     ("programs", "conv_unfold"): Workload(conv_unfold, array(8, 16, 64, 64), array(144, 32, **signed)),
     ("programs", "black_scholes"): Workload(black_scholes, array(1 << 22, low=5, high=30),
                                             array(1 << 22, low=1, high=100), array(1 << 22, low=0.25, high=10),
-                                            without=("numpy",)),
+                                            without=("numpy",), kind="flat"),
 }
+for name, run, inputs in (
+        ("attention", lambda o, q, k, v: o.softmax(q @ o.permute(k, (0, 2, 1)) * 0.125) @ v, [array(8, 64, 64)] * 3),
+        ("mlp", mlp, [array(64, 64)]),
+        ("multiply_add", lambda o, a, b, c: a * b + c, [array(1000)] * 3),
+        ("softmax", lambda o, a: o.softmax(a) * 100, [array(64, 100)])): # bench/support/functions.h
+    ALL["program_files", f"{name}/load_program"] = Workload(run, *inputs, kind="file")
+    ALL["cold_start", f"{name}/from_file"] = Workload(run, *inputs, kind="first")
 for batch, length in ((1, 1), (1, 16), (1, 128), (4, 256)):
     ALL["products", f"gpt2_small/{batch}/{length}"] = Workload(gpt2, *gpt2_inputs(batch, length), without=("numpy",))
 for n in (1 << 16, 1 << 24):
     for name in ("exp", "log", "sin", "cos"):
         ALL["elementwise", f"{name}/{n}"] = Workload(lambda o, x, name=name: getattr(o.xp, name)(x),
-                                                     array(n, **positive))
+                                                     array(n, **positive), kind="flat")
     ALL["elementwise", f"pow/{n}"] = Workload(lambda o, x, y: o.pow(x, y), array(n, **positive),
-                                              array(n, low=-2.0, high=2.0))
-    ALL["elementwise", f"where_chain/{n}"] = Workload(where_chain, array(n, **signed), array(n, **signed))
-    ALL["elementwise", f"twenty_operations/{n}"] = Workload(twenty_operations, array(n), array(n))
+                                              array(n, low=-2.0, high=2.0), kind="flat")
+    ALL["elementwise", f"where_chain/{n}"] = Workload(where_chain, array(n, **signed), array(n, **signed), kind="flat")
+    ALL["elementwise", f"twenty_operations/{n}"] = Workload(twenty_operations, array(n), array(n), kind="flat")

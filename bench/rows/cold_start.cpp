@@ -1,42 +1,39 @@
 // The first call in a new process, from the begin of main to the result: from nothing, also with everything
-// compiled before it runs (LAZULI_QUICK=0), and with the kernels that another process has left on disk.
+// compiled before it runs (LAZULI_QUICK=0), with the kernels that another process has left on disk, and from
+// a file that another process has saved (lz::save_program), by lz::load_program and by liblazuli-run.so
+// without the rest of Lazuli.
 //
 //   bench_cold_start
 //
-// `process_ms` is the whole process, loading of libraries and its end included.
+// `process_ms` is the whole process, loading of libraries and its end included. `ratio` of the calls from
+// files is how many times as long the call with kernels on disk takes, which takes turns with them.
+#include "bench/support/burst.h"
+#include "bench/support/folder.h"
+#include "bench/support/functions.h"
+
 #include <lazuli/lazuli.h>
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
-#include <map>
 #include <string>
-#include <utility>
+#include <vector>
 
 namespace {
 
 namespace fs = std::filesystem;
 using lz::Tensor;
+using lz::bench::Function;
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) {
     return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-Tensor multiply_add() {
-    const Tensor a = lz::ones({1000}), b = lz::ones({1000}), c = lz::ones({1000});
-    lz::sync();
-    return a * b + c;
-}
-Tensor softmax() {
-    const Tensor x = lz::ones({64, 100});
-    lz::sync();
-    return lz::softmax(x, -1) * 100;
-}
 /// Forward and backward of two layers, and both weights after a step.
 Tensor mlp_step() {
     Tensor x = lz::ones({64, 64}), w1 = lz::full({64, 128}, 0.01, {.requires_grad = true}),
@@ -52,101 +49,115 @@ Tensor mlp_step() {
     w2.eval();
     return loss.detach() / std::log(10.0);
 }
-Tensor attention() {
-    const Tensor q = lz::ones({8, 64, 64}), k = lz::ones({8, 64, 64}), v = lz::ones({8, 64, 64});
-    lz::sync();
-    return lz::matmul(lz::softmax(lz::matmul(q, k.transpose(1, 2)) * 0.125, -1), v);
+
+/// A function that may be a file, or the step, which changes tensors and so cannot.
+const Function *function_of(const std::string &name) {
+    const auto &all = lz::bench::functions();
+    const auto found = std::ranges::find(all, name, &Function::name);
+    return found == all.end() ? nullptr : &*found;
 }
 
-struct First {
-    Tensor (*call)();
-    float result; ///< of every element
-};
-const std::map<std::string, First> &firsts() {
-    static const std::map<std::string, First> all = {{"multiply_add", {multiply_add, 2}},
-                                                     {"softmax", {softmax, 1}},
-                                                     {"mlp_step", {mlp_step, 1}},
-                                                     {"attention", {attention, 1}}};
-    return all;
-}
-
-/// In a process of its own: prints the seconds since `begin`.
-int first_call(const std::string &name, Clock::time_point begin) {
-    const First &first = firsts().at(name);
-    const float result = first.call().flatten().select(0, 0).item<float>();
+/// In a process of its own, of the file if there is one: prints the seconds since `begin`.
+int first_call(const std::string &name, const std::string &file, Clock::time_point begin) {
+    const Function *const function = function_of(name);
+    Tensor result;
+    if (!function)
+        result = mlp_step();
+    else if (const std::vector<Tensor> in = function->make_inputs(); file.empty())
+        result = function->of(in);
+    else
+        result = lz::load_program(file)(in)[0];
+    const float element = result.data<float>()[0];
     const double took = seconds_since(begin);
-    std::printf("%.9f\n", took);
-    return std::abs(result - first.result) < 1e-4f ? 0 : 1;
+    std::printf("%.9f %.9g\n", took, static_cast<double>(element));
+    return 0;
 }
 
-/// A folder that is removed.
-class Folder {
-public:
-    Folder() {
-        path_ = (fs::temp_directory_path() / "lazuli-bench-XXXXXX").string();
-        if (!mkdtemp(path_.data()))
-            path_.clear();
-    }
-    ~Folder() {
-        if (!path_.empty())
-            fs::remove_all(path_);
-    }
-    Folder(const Folder &) = delete;
-    Folder &operator=(const Folder &) = delete;
-    const std::string &path() const { return path_; }
+enum class Start { FromNothing, FromNothingCompiled, FromDisk, FromFile, FromFileByRunLibrary };
 
-private:
-    std::string path_;
+/// What a process needs that another one has left: a cache, or a file.
+struct Left {
+    lz::bench::Folder folder;
+    std::string file() const { return folder.path() + "/function.lzp"; }
 };
 
-enum class Start { FromNothing, FromNothingCompiled, FromDisk };
-
-/// Runs this program again with `folder` as its cache; false where it fails.
-bool run(const std::string &name, const std::string &folder, bool quick, double &seconds) {
-    const std::string program = fs::read_symlink("/proc/self/exe").string();
-    const std::string command = std::string(quick ? "" : "LAZULI_QUICK=0 ") + "LAZULI_CACHE_DIR='" + folder +
-                                "' '" + program + "' --first " + name;
+/// Runs a process with `folder` as its cache; false where it fails, or its result is wrong.
+bool run(const std::string &name, const std::string &folder, const Left &left, Start start, double &seconds) {
+    std::string command = "LAZULI_CACHE_DIR='" + folder + "' ";
+    if (start == Start::FromFileByRunLibrary) {
+        command += "'" LAZULI_BENCH_COMPANIONS "/companion_run_file' '" + left.file() + "'";
+    } else {
+        command += start == Start::FromNothingCompiled ? "LAZULI_QUICK=0 '" : "'";
+        command += fs::read_symlink("/proc/self/exe").string() + "' --first " + name;
+        if (start == Start::FromFile)
+            command += " '" + left.file() + "'";
+    }
     FILE *const output = popen(command.c_str(), "r");
     if (!output)
         return false;
-    const bool read = std::fscanf(output, "%lf", &seconds) == 1;
-    return pclose(output) == 0 && read;
+    float element = 0;
+    const bool read = std::fscanf(output, "%lf %f", &seconds, &element) == 2;
+    const Function *const function = function_of(name);
+    return pclose(output) == 0 && read &&
+           (function ? function->is_right(element) : std::abs(element - 1) < 1e-4f);
 }
 
 void cold_start(benchmark::State &state, const std::string &name, Start start) {
-    const Folder kept;
-    const bool from_disk = start == Start::FromDisk;
+    const Left left;
+    const bool from_file = start == Start::FromFile || start == Start::FromFileByRunLibrary;
     double seconds = 0, all = 0;
-    bool good = !from_disk || run(name, kept.path(), false, seconds);
+    bool good = true;
+    if (from_file)
+        lz::bench::save_function(*function_of(name), left.file());
+    if (from_file || start == Start::FromDisk)
+        good = run(name, left.folder.path(), left, Start::FromDisk, seconds);
+    std::vector<double> firsts, from_disk;
     for (auto _ : state) {
-        const Folder fresh;
+        if (from_file) {
+            good = good && run(name, left.folder.path(), left, Start::FromDisk, seconds);
+            from_disk.push_back(seconds);
+        }
+        const lz::bench::Folder fresh;
         const auto begin = Clock::now();
-        good = good && run(name, from_disk ? kept.path() : fresh.path(), start != Start::FromNothingCompiled,
-                           seconds);
+        good = good &&
+               run(name, start == Start::FromDisk ? left.folder.path() : fresh.path(), left, start, seconds);
         all += seconds_since(begin);
+        firsts.push_back(seconds);
         state.SetIterationTime(seconds);
     }
     if (!good)
         state.SkipWithError("the other process fails, or its result is wrong");
     state.counters["process_ms"] = all * 1e3 / static_cast<double>(state.iterations());
+    if (from_file)
+        state.counters["ratio"] = lz::bench::median_of(from_disk) / lz::bench::median_of(firsts);
+}
+
+void add(const std::string &name, const char *called, Start start) {
+    benchmark::RegisterBenchmark((name + called).c_str(),
+                                 [=](benchmark::State &state) { cold_start(state, name, start); })
+        ->UseManualTime()
+        ->Iterations(5)
+        ->Unit(benchmark::kMillisecond);
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
     const auto begin = Clock::now();
-    if (argc == 3 && std::string(argv[1]) == "--first")
-        return first_call(argv[2], begin);
-    for (const auto &[name, first] : firsts())
-        for (const auto &[start, called] : {std::pair{Start::FromNothing, "/from_nothing"},
-                                            {Start::FromNothingCompiled, "/from_nothing_compiled"},
-                                            {Start::FromDisk, "/from_disk"}})
-            benchmark::RegisterBenchmark(
-                (name + called).c_str(),
-                [name = name, start = start](benchmark::State &state) { cold_start(state, name, start); })
-                ->UseManualTime()
-                ->Iterations(5)
-                ->Unit(benchmark::kMillisecond);
+    if (argc >= 3 && std::string(argv[1]) == "--first")
+        return first_call(argv[2], argc == 4 ? argv[3] : "", begin);
+    std::vector<std::string> names = {"mlp_step"};
+    for (const Function &function : lz::bench::functions())
+        names.push_back(function.name);
+    for (const std::string &name : names) {
+        add(name, "/from_nothing", Start::FromNothing);
+        add(name, "/from_nothing_compiled", Start::FromNothingCompiled);
+        add(name, "/from_disk", Start::FromDisk);
+        if (function_of(name)) {
+            add(name, "/from_file", Start::FromFile);
+            add(name, "/from_file_by_liblazuli-run", Start::FromFileByRunLibrary);
+        }
+    }
     benchmark::Initialize(&argc, argv);
     benchmark::RunSpecifiedBenchmarks();
     return 0;

@@ -7,6 +7,7 @@
 // threads of another library spin for some time after its last call. Counters: GFLOP/s (medians of the
 // bursts), `ratio` to the better of the first two peers, `of_peak`. The time is ours. OpenBLAS chooses its
 // kernels by the CPU's name; OPENBLAS_CORETYPE=SkylakeX makes one that does not know the host use AVX-512.
+#include "bench/support/companion.h"
 #include "bench/support/compete.h"
 
 #include <lazuli/lazuli.h>
@@ -19,14 +20,14 @@ extern "C" void openblas_set_num_threads(int);
 #if LAZULI_BENCH_TORCH
 #include "bench/peers/torch/torch.h"
 #endif
-#if LAZULI_BENCH_ONEDNN
-#include <dnnl.hpp>
-#endif
 
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <cmath>
 #include <cstdio>
-#include <functional>
+#include <exception>
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -53,6 +54,39 @@ void openblas_product(const float *a, const float *b, bool transposed, float *ou
                 static_cast<int>(transposed ? k : n), 0, out, static_cast<int>(n));
 }
 #endif
+
+#if LAZULI_BENCH_ONEDNN
+/// oneDNN in its own process (bench/companions/onednn.cpp); empty where it does not start, which is said
+/// once.
+lz::bench::Companion *onednn() {
+    static const std::unique_ptr<lz::bench::Companion> process = [] {
+        std::unique_ptr<lz::bench::Companion> started;
+        try {
+            started = std::make_unique<lz::bench::Companion>(std::vector<std::string>{
+                LAZULI_BENCH_COMPANIONS "/companion_onednn", std::to_string(lz::num_threads())});
+            started->ask("version");
+        } catch (const std::exception &error) {
+            std::fprintf(stderr, "left out: oneDNN: %s\n", error.what());
+            started.reset();
+        }
+        return started;
+    }();
+    return process.get();
+}
+#endif
+
+/// oneDNN is no contender where it has no product of these types for this processor (bf16 without AVX-512).
+void add_onednn([[maybe_unused]] std::vector<Contender> &contenders,
+                [[maybe_unused]] const std::string &request) {
+#if LAZULI_BENCH_ONEDNN
+    try {
+        if (onednn() && onednn()->ask(request) != "unimplemented")
+            contenders.push_back({"onednn", {}, true, {}, [=] { return onednn()->number(request); }});
+    } catch (const std::exception &error) {
+        std::fprintf(stderr, "left out: oneDNN: %s: %s\n", request.c_str(), error.what());
+    }
+#endif
+}
 
 /// Whether a few elements are what a sum in f64 says.
 bool right(const Tensor &a, const Tensor &b, const float *out, int64_t m, int64_t n, int64_t k) {
@@ -88,10 +122,7 @@ void matmul_f32(benchmark::State &state) {
     const float *x = a.data<float>(), *y = b.data<float>();
     contenders.push_back({"openblas", [&] { openblas_product(x, y, false, out.data(), m, n, k); }});
 #endif
-#if LAZULI_BENCH_ONEDNN
-    const float *l = a.data<float>(), *r = b.data<float>();
-    contenders.push_back({"onednn", [&] { dnnl_sgemm('N', 'N', m, n, k, 1, l, k, r, n, 0, out.data(), n); }});
-#endif
+    add_onednn(contenders, fmt::format("f32 {} {} {}", m, k, n));
 #if LAZULI_BENCH_TORCH
     lz::bench::torch::set_threads(lz::num_threads());
     contenders.push_back({"torch", lz::bench::torch::matmul(m, k, n), false});
@@ -140,45 +171,13 @@ BENCHMARK(matmul_reproducible)
     ->UseManualTime()
     ->Unit(benchmark::kMicrosecond);
 
-#if LAZULI_BENCH_ONEDNN
-/// Products of square matrices of numbers that are alike, which are as fast as any others. oneDNN is no
-/// contender where it has no product of these types for this processor (bf16 without AVX-512).
-void add_onednn(std::vector<Contender> &contenders, int64_t size, dnnl::memory::data_type operands,
-                dnnl::memory::data_type result) try {
-    using dnnl::memory;
-    const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-    dnnl::stream stream(engine);
-    const memory::desc in({size, size}, operands, memory::format_tag::ab),
-        sums({size, size}, result, memory::format_tag::ab);
-    const memory x(in, engine), y(in, engine), out(sums, engine);
-    for (const memory &operand : {x, y})
-        std::fill_n(static_cast<uint8_t *>(operand.get_data_handle()), in.get_size(), uint8_t{0x3a});
-#if DNNL_VERSION_MAJOR < 3
-    const dnnl::matmul multiply(dnnl::matmul::primitive_desc(dnnl::matmul::desc(in, in, sums), engine));
-#else
-    const dnnl::matmul multiply(dnnl::matmul::primitive_desc(engine, in, in, sums));
-#endif
-    const auto run = [=, kept = engine]() mutable { // the others do not hold it
-        multiply.execute(stream, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, y}, {DNNL_ARG_DST, out}});
-        stream.wait();
-    };
-    contenders.push_back({"onednn", run});
-} catch (const dnnl::error &e) {
-    if (e.status != dnnl_unimplemented)
-        throw;
-}
-#endif
-
 void matmul_bf16(benchmark::State &state) {
     const int64_t size = state.range(0);
     const Tensor a = random(size, size, lz::bf16), b = random(size, size, lz::bf16);
     std::vector<Contender> contenders;
     contenders.push_back({"lazuli", [&] { lz::matmul(a, b).eval(); }});
     lz::matmul(a, b).eval();
-#if LAZULI_BENCH_ONEDNN
-    using Type = dnnl::memory::data_type;
-    add_onednn(contenders, size, Type::bf16, Type::bf16);
-#endif
+    add_onednn(contenders, fmt::format("bf16 {}", size));
     compete(state, std::move(contenders), 2.0 * static_cast<double>(size * size * size), nullptr,
             lz::bench::Numbers::BF16);
 }
@@ -202,10 +201,7 @@ void matmul_i8(benchmark::State &state) {
     }
     std::vector<Contender> contenders;
     contenders.push_back({"lazuli", [&] { lz::matmul(a, b, lz::i32).eval(); }});
-#if LAZULI_BENCH_ONEDNN
-    using Type = dnnl::memory::data_type;
-    add_onednn(contenders, size, Type::s8, Type::s32);
-#endif
+    add_onednn(contenders, fmt::format("i8 {}", size));
     compete(state, std::move(contenders), 2.0 * static_cast<double>(size * size * size), nullptr,
             lz::bench::Numbers::Other);
 }
@@ -218,7 +214,8 @@ BENCHMARK(matmul_bf16)
 BENCHMARK(matmul_i8)->RangeMultiplier(2)->Range(256, 2048)->Iterations(kBursts)->UseManualTime()->Unit(
     benchmark::kMicrosecond);
 
-/// linear + bias + gelu as one kernel, against OpenBLAS's product alone.
+/// linear + bias + gelu as one kernel, against oneDNN's with the same behind its product, LibTorch's, and
+/// OpenBLAS's product alone.
 void linear_gelu(benchmark::State &state) {
     const int64_t m = 512, k = 1024, n = 1024;
     const Tensor a = random(m, k), weight = random(n, k), bias = random(1, n).reshape({n});
@@ -232,6 +229,11 @@ void linear_gelu(benchmark::State &state) {
     const float *x = a.data<float>(), *w = weight.data<float>();
     contenders.push_back({"openblas_product", [&] { openblas_product(x, w, true, out.data(), m, n, k); }});
 #endif
+    add_onednn(contenders, fmt::format("linear_gelu {} {} {}", m, k, n));
+#if LAZULI_BENCH_TORCH
+    lz::bench::torch::set_threads(lz::num_threads());
+    contenders.push_back({"torch", lz::bench::torch::linear_gelu(m, k, n)});
+#endif
     compete(state, std::move(contenders), 2.0 * static_cast<double>(m * n * k));
 }
 BENCHMARK(linear_gelu)->Iterations(kBursts)->UseManualTime()->Unit(benchmark::kMicrosecond);
@@ -239,6 +241,10 @@ BENCHMARK(linear_gelu)->Iterations(kBursts)->UseManualTime()->Unit(benchmark::kM
 } // namespace
 
 int main(int argc, char **argv) {
+#if LAZULI_BENCH_ONEDNN
+    if (onednn())
+        benchmark::AddCustomContext("oneDNN", onednn()->ask("version"));
+#endif
     benchmark::Initialize(&argc, argv);
     if (benchmark::ReportUnrecognizedArguments(argc, argv))
         return 1;

@@ -1,24 +1,16 @@
 #include "bench/support/compete.h"
 
+#include "bench/support/burst.h"
 #include "bench/support/ceilings.h"
 
 #include <lazuli/lazuli.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 namespace lz::bench {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-constexpr double kSettleSeconds = 40e-3, kBurstSeconds = 4e-3;
-
-double seconds_since(Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// Operations per second, 0 where it is not known.
 double peak_of(Numbers numbers) {
@@ -31,27 +23,10 @@ double peak_of(Numbers numbers) {
     return peak;
 }
 
-double median_of(std::vector<double> &values) {
-    const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
-}
-
 } // namespace
 
 void Contender::burst() {
-    const auto settle = Clock::now();
-    int rounds = 0;
-    do {
-        run();
-        ++rounds;
-    } while (seconds_since(settle) < kSettleSeconds);
-    const double one = seconds_since(settle) / rounds;
-    rounds = std::max(1, static_cast<int>(kBurstSeconds / one));
-    const auto start = Clock::now();
-    for (int i = 0; i < rounds; ++i)
-        run();
-    seconds.push_back(seconds_since(start) / rounds);
+    seconds.push_back(elsewhere ? elsewhere() : lz::bench::burst(run));
 }
 
 double Contender::median() {
@@ -81,6 +56,17 @@ void compete(benchmark::State &state, std::vector<Contender> contenders, double 
     }
     if (const double peak = median_of(peaks); peak > 0)
         state.counters["of_peak"] = flops / ours / peak;
+}
+
+void two_ways(benchmark::State &state, const Burst &ours, const Burst &other) {
+    std::vector<double> seconds, others;
+    for (auto _ : state) {
+        others.push_back(other());
+        seconds.push_back(ours());
+        state.SetIterationTime(seconds.back());
+    }
+    if (!seconds.empty())
+        state.counters["ratio"] = median_of(others) / median_of(seconds);
 }
 
 } // namespace lz::bench

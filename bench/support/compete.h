@@ -10,11 +10,15 @@
 
 namespace lz::bench {
 
+/// Seconds of one run (burst.h), here or in another process (companion.h).
+using Burst = std::function<double()>;
+
 struct Contender {
     std::string name;
     std::function<void()> run;
     bool rated = true; ///< our ratio is to the best of those
     std::vector<double> seconds = {};
+    Burst elsewhere = {}; ///< instead of `run`: in another process
 
     /// Runs for a while, then adds the seconds of one run to `seconds`.
     void burst();
@@ -32,5 +36,9 @@ enum class Numbers { F32, F64, BF16, Other };
 /// multiplies of such numbers, where that is known. Adds the ratio to `ratios`.
 void compete(benchmark::State &state, std::vector<Contender> contenders, double flops,
              std::vector<double> *ratios = nullptr, Numbers numbers = Numbers::F32);
+
+/// Bursts of one piece of work of ours in turn with the same another way, in manual time: that of `ours`.
+/// Fills `ratio`, how many times as long the other way takes (medians of the bursts).
+void two_ways(benchmark::State &state, const Burst &ours, const Burst &other);
 
 } // namespace lz::bench

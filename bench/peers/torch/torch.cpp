@@ -169,5 +169,10 @@ Round linear(int64_t m, int64_t k, int64_t n) {
     return round_of(
         [a = pt::rand({m, k}) * 2 - 1, w = pt::rand({n, k}) * 2 - 1] { return pt::linear(a, w); });
 }
+Round linear_gelu(int64_t m, int64_t k, int64_t n) {
+    return round_of([a = pt::rand({m, k}) * 2 - 1, w = pt::rand({n, k}) * 2 - 1, bias = pt::rand({n})] {
+        return pt::gelu(pt::linear(a, w, bias));
+    });
+}
 
 } // namespace lz::bench::torch

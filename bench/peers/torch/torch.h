@@ -55,6 +55,8 @@ enum class Number { F32, F64, BF16, F16 };
 Round matmul(int64_t m, int64_t k, int64_t n, Number number = Number::F32);
 /// The same with the right operand transposed in memory, as the weight of a linear layer is.
 Round linear(int64_t m, int64_t k, int64_t n);
+/// That with a bias, and gelu behind it.
+Round linear_gelu(int64_t m, int64_t k, int64_t n);
 /// So many m x k by k x n products.
 Round batched(int64_t batch, int64_t m, int64_t k, int64_t n, Number number);
 /// Of heads x length x width, written out.
