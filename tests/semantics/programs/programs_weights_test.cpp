@@ -279,6 +279,43 @@ TEST(Programs, S100_weights_of_several_files_are_found_by_their_index) {
                                 HasSubstr("is one file: name the folder that they are in")));
 }
 
+/// Which is what is looked at by several threads; what they find is said as one would.
+TEST(Programs, S100_weights_of_many_megabytes) {
+    LZ_NEEDS_JIT();
+    const TestFolder folder;
+    const std::string weights = folder / "w.safetensors";
+    StateDict all;
+    for (int i = 0; i < 6; ++i)
+        all.insert("w" + std::to_string(i), full({1024, 2048}, i + 1));
+    save(all, weights);
+    const auto f = [&](const Tensor &x) {
+        Tensor sum = x;
+        for (const auto &[name, w] : all)
+            sum = sum + w.index_select(0, arange(2)).sum();
+        return sum;
+    };
+    auto compiled = compile(f);
+    const Tensor x = ones({3});
+    for (int call = 0; call < 3; ++call)
+        compiled(x);
+    save_program(folder / "f.lzp", compiled, {.weights = weights});
+    EXPECT_LT(fs::file_size(folder / "f.lzp"), 1U << 20);
+    for (const bool map : {true, false}) {
+        const Program program = load_program(folder / "f.lzp", {.map_weights = map});
+        EXPECT_EQ(elements_of(program({x})), elements_of({f(x)}));
+    }
+    const std::string bytes = read_bytes(folder / "f.lzp");
+    const ir::SavedProgram saved = saved_in(bytes);
+    StateDict others = all;
+    for (const size_t c : {size_t{1}, size_t{2}, size_t{4}})
+        others.at(saved.constants.at(c).from.tensor) = zeros({1024, 2048});
+    save(others, weights);
+    for (int turn = 0; turn < 3; ++turn) {
+        const Caught error = caught<IoError>([&] { load_program(folder / "f.lzp"); });
+        EXPECT_TRUE(error.has("tensor \"" + saved.constants[1].from.tensor + "\" of")) << error.what;
+    }
+}
+
 /// Nothing but the tensors counts: not their order, what is beside them, or where they lie.
 TEST(Programs, S100_a_file_that_was_written_again_is_the_same_weights) {
     LZ_NEEDS_JIT();
