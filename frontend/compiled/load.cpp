@@ -47,10 +47,19 @@ ProgramSignature signature_of(const ir::SavedPlan &plan) {
     return signature;
 }
 
-Tensor constant_of(const ir::SavedConstant &saved, Location loc) {
+/// A copy of the program file's memory; the memory itself, where it has an owner.
+detail::Storage *storage_of(const ir::SavedConstant &saved, const std::shared_ptr<const void> &owner) {
+    if (owner && !saved.bytes.empty()) // which nobody writes
+        return detail::Storage::adopt(const_cast<std::byte *>(saved.bytes.data()), saved.type.bytes(),
+                                      [owner](void *) {});
     detail::Storage *const storage = detail::Storage::allocate(saved.type.bytes(), {});
     if (!saved.bytes.empty())
         std::memcpy(storage->data(), saved.bytes.data(), saved.bytes.size());
+    return storage;
+}
+
+Tensor constant_of(const ir::SavedConstant &saved, const std::shared_ptr<const void> &owner, Location loc) {
+    detail::Storage *const storage = storage_of(saved, owner);
     ir::TensorType on_host = saved.type;
     on_host.device = ir::kCpu;
     const Tensor constant = detail::make_ready(on_host, storage, {});
@@ -316,14 +325,16 @@ std::vector<Tensor> Program::operator()(std::initializer_list<Tensor> inputs,
 Program load_program(const std::string &path, const LoadProgramOptions &options, Location loc) {
     try {
         const std::vector<std::byte> file = engine::read_file(path, options.from_anybody);
-        const ir::SavedProgram saved = ir::read_saved(file);
+        ir::SavedProgram saved = ir::read_saved(file);
+        const std::vector<std::shared_ptr<const void>> owners =
+            engine::find_weights(saved, path, options.weights, options.check_weights, options.map_weights);
         auto impl = std::make_shared<Program::Impl>();
         impl->name = saved.name;
         impl->description = ir::describe(saved);
         engine::SavedLoader loader(saved);
         std::vector<Tensor> constants;
-        for (const ir::SavedConstant &constant : saved.constants)
-            constants.push_back(constant_of(constant, loc));
+        for (size_t c = 0; c < saved.constants.size(); ++c)
+            constants.push_back(constant_of(saved.constants[c], owners[c], loc));
         for (const ir::SavedPlan &plan : saved.plans) {
             impl->signatures.push_back(signature_of(plan));
             impl->plans.push_back(plan_of(plan, loader, constants));

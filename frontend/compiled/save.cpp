@@ -45,6 +45,8 @@ public:
                 add(chosen.signature, *plan);
         saved_.made_by = fmt::format("Lazuli {}, {}", version(), engine::made_by());
         code_.give(saved_);
+        if (!options_.weights.empty())
+            engine::refer_to_weights(saved_, path_, options_.weights);
         engine::write_file(path_, saved_);
     }
 

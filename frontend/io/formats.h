@@ -13,6 +13,8 @@ namespace lz::io {
 /// By the first bytes, as `load` of a path. What other files an index names, is read beside `source.name`.
 StateDict read_any(const Source &source, const LoadOptions &options);
 
+/// Whether it is an index of safetensors files, and none of these, whose first byte may be anything.
+bool is_safetensors_index(const Source &source);
 StateDict read_safetensors(const Source &source, SafetensorsInfo *info = nullptr);
 StateDict read_safetensors_index(const Source &source, const LoadOptions &options,
                                  SafetensorsInfo *info = nullptr);

@@ -13,8 +13,7 @@ namespace lz {
 namespace io {
 
 StateDict read_any(const Source &source, const LoadOptions &options) {
-    // Eight characters of an index would be a length of a header beyond any file.
-    if (source.begins_with("{"))
+    if (is_safetensors_index(source))
         return read_safetensors_index(source, options);
     Budget budget(options.max_unpacked_bytes);
     if (source.begins_with("\x93NUMPY"))
@@ -132,7 +131,7 @@ StateDict load(std::istream &stream, const LoadOptions &options, Location loc) {
     std::memcpy(buffer.data(), text.data(), text.size());
     source.owner = buffer.owner();
     source.bytes = buffer.span();
-    if (source.begins_with("{"))
+    if (io::is_safetensors_index(source))
         source.fail("it is an index of several files; load it by its path");
     return io::placed(io::read_any(source, options), options, loc);
 }

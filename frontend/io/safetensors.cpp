@@ -244,6 +244,12 @@ std::vector<std::vector<size_t>> shards(const StateDict &tensors, int64_t max_by
 
 } // namespace
 
+bool is_safetensors_index(const Source &source) {
+    // Eight characters of an index would be a length of a header beyond any file.
+    return source.begins_with("{") &&
+           (source.bytes.size() < sizeof(uint64_t) || source.number<uint64_t>(0) > kMaxHead);
+}
+
 StateDict read_safetensors(const Source &source, SafetensorsInfo *info) {
     const Head head = parse_head(source);
     StateDict out;
@@ -341,7 +347,7 @@ void write_safetensors(const StateDict &tensors, std::ostream &stream, const Sav
 SafetensorsInfo safetensors_info(const std::string &path, Location loc) {
     const Source source = open_file(path, true, "safetensors_info", loc);
     SafetensorsInfo info;
-    if (source.begins_with("{"))
+    if (is_safetensors_index(source))
         read_safetensors_index(source, {}, &info);
     else
         read_safetensors(source, &info);

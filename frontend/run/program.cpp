@@ -9,6 +9,7 @@
 #include "runtime/api/parallel.h"
 #include "runtime/saved/load.h"
 #include "runtime/saved/program_file.h"
+#include "runtime/saved/weights.h"
 
 #include <fmt/format.h>
 
@@ -115,6 +116,7 @@ ProgramTensor to_public(const ir::SavedTensor &tensor) {
 struct Program::Impl {
     std::vector<std::byte> file; ///< which constants are a part of
     ir::SavedProgram saved;
+    std::vector<std::shared_ptr<const void>> weights;  ///< memory of constants that are no part of it
     std::vector<std::optional<DeviceBlock>> constants; ///< on GPUs; nothing of those on the host
     std::vector<std::shared_ptr<const runtime::LoadedProgram>> programs; ///< one a plan
     std::vector<ProgramSignature> signatures;
@@ -249,6 +251,11 @@ void Program::Impl::put_constants() {
     }
     for (const ir::Point &point : points)
         RunDevices::get().slot(point.stream.device).backend->synchronize(point.stream.stream, point.tick);
+    for (size_t c = 0; c < constants.size(); ++c)
+        if (constants[c]) { // what it was copied from is not needed any more
+            saved.constants[c].bytes = {};
+            weights[c].reset();
+        }
 }
 
 /// The memory of the Program's results.
@@ -332,6 +339,8 @@ Program load_program(const std::string &path, const LoadProgramOptions &options,
             auto impl = std::make_shared<Program::Impl>();
             impl->file = runtime::read_program_file(path, options.from_anybody);
             impl->saved = ir::read_saved(impl->file);
+            impl->weights = runtime::find_weights(
+                impl->saved, {path, options.weights, options.check_weights, options.map_weights});
             runtime::ProgramLoader loader(impl->saved, RunDevices::get().place_of(impl->saved));
             impl->put_constants();
             for (const ir::SavedPlan &plan : impl->saved.plans) {

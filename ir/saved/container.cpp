@@ -62,12 +62,13 @@ Header header_of(std::span<const std::byte> begin, uint64_t file_bytes) {
     if (begin.size() < sizeof header)
         damaged("it ends in its header");
     std::memcpy(&header, begin.data(), sizeof header);
-    if (header.version != kProgramFileVersion)
-        throw Failure(ErrorKind::Io,
-                      fmt::format("is a program file of version {}, and this library reads version {}: {}",
-                                  header.version, kProgramFileVersion,
-                                  header.version > kProgramFileVersion ? "a newer library can load it"
-                                                                       : "save the program again"));
+    if (header.version < kOldestProgramFileVersion || header.version > kProgramFileVersion)
+        throw Failure(
+            ErrorKind::Io,
+            fmt::format("is a program file of version {}, and this library reads versions {} to {}: {}",
+                        header.version, kOldestProgramFileVersion, kProgramFileVersion,
+                        header.version > kProgramFileVersion ? "a newer library can load it"
+                                                             : "save the program again"));
     if (header.file_bytes != file_bytes)
         damaged(fmt::format("it has {} bytes and was {} bytes long", file_bytes, header.file_bytes));
     return header;
@@ -84,7 +85,8 @@ void check_sum(const Header &header, std::span<const std::byte> file) {
 
 } // namespace
 
-std::vector<std::byte> write_container(std::span<const Section> sections) {
+std::vector<std::byte> write_container(const Container &container) {
+    const std::vector<Section> &sections = container.sections;
     const size_t first = aligned(sizeof(Header) + sections.size() * sizeof(Entry));
     size_t end = first;
     std::vector<Entry> table;
@@ -95,7 +97,7 @@ std::vector<std::byte> write_container(std::span<const Section> sections) {
     std::vector<std::byte> file(end);
     Header header{};
     std::ranges::copy(kProgramFileMagic, header.magic.begin());
-    header.version = kProgramFileVersion;
+    header.version = container.version;
     header.sections = static_cast<uint32_t>(sections.size());
     header.file_bytes = end;
     std::ranges::copy(std::as_bytes(std::span(table)), file.begin() + sizeof(Header));
@@ -110,14 +112,14 @@ void check_program_file_begin(std::span<const std::byte> begin, uint64_t file_by
     header_of(begin, file_bytes);
 }
 
-std::vector<Section> read_container(std::span<const std::byte> file) {
+Container read_container(std::span<const std::byte> file) {
     const Header header = header_of(file, file.size());
     check_sum(header, file);
     const size_t room = (file.size() - sizeof header) / sizeof(Entry);
     if (header.sections == 0 || header.sections > room)
         damaged(fmt::format("it says that it has {} sections", header.sections));
     size_t expected = aligned(sizeof header + header.sections * sizeof(Entry));
-    std::vector<Section> sections;
+    Container container{header.version, {}};
     for (uint32_t s = 0; s < header.sections; ++s) {
         Entry entry{};
         std::memcpy(&entry, file.data() + sizeof header + s * sizeof entry, sizeof entry);
@@ -128,11 +130,12 @@ std::vector<Section> read_container(std::span<const std::byte> file) {
             entry.bytes > file.size() - entry.offset)
             damaged(fmt::format("section {} is not where it has to be", s));
         expected = aligned(entry.offset + entry.bytes);
-        sections.push_back({static_cast<SectionKind>(entry.kind), file.subspan(entry.offset, entry.bytes)});
+        container.sections.push_back(
+            {static_cast<SectionKind>(entry.kind), file.subspan(entry.offset, entry.bytes)});
     }
     if (expected != file.size())
         damaged("there is something behind its last section");
-    return sections;
+    return container;
 }
 
 } // namespace lz::ir

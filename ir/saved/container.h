@@ -18,9 +18,14 @@ struct Section {
     std::span<const std::byte> bytes;
 };
 
-/// A file of these sections, the manifest first. Each begins at a multiple of 64 bytes.
-std::vector<std::byte> write_container(std::span<const Section> sections);
+struct Container {
+    uint32_t version = kProgramFileVersion;
+    std::vector<Section> sections; ///< the manifest first
+};
+
+/// A file of these sections. Each begins at a multiple of 64 bytes.
+std::vector<std::byte> write_container(const Container &container);
 /// Throws Failure(Io) unless the file is whole, unchanged, and laid out as `write_container` does.
-std::vector<Section> read_container(std::span<const std::byte> file);
+Container read_container(std::span<const std::byte> file);
 
 } // namespace lz::ir

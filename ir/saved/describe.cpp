@@ -65,6 +65,21 @@ private:
     size_t kernels_ = 0, bytes_ = 0;
 };
 
+/// Of another file, on one line.
+std::string in_quotes(const std::string &name) {
+    std::string text = "\"";
+    for (const char c : name)
+        text += static_cast<unsigned char>(c) < ' ' ? '?' : c;
+    return text + '"';
+}
+
+std::string hexadecimal(std::span<const std::byte> bytes) {
+    std::string text;
+    for (const std::byte byte : bytes)
+        text += fmt::format("{:02x}", static_cast<unsigned>(byte));
+    return text;
+}
+
 std::string capability(uint32_t sm) {
     return fmt::format("{}.{}", sm / 10, sm % 10);
 }
@@ -138,9 +153,14 @@ std::string describe(const SavedProgram &program) {
                 fmt::format_to(out, "kernel of the library, {}: {}, {} bytes of code\n", kernel.name, kind,
                                amount.bytes());
         });
-    for (size_t c = 0; c < program.constants.size(); ++c)
-        fmt::format_to(out, "constant {}: {}, {} bytes\n", c, to_string(program.constants[c].type),
-                       program.constants[c].bytes.size());
+    for (size_t c = 0; c < program.constants.size(); ++c) {
+        const SavedConstant &constant = program.constants[c];
+        fmt::format_to(out, "constant {}: {}, {} bytes", c, to_string(constant.type), constant.type.bytes());
+        if (constant.from.file != kNothing)
+            fmt::format_to(out, ": {} of {}, XXH3-128 {}", in_quotes(constant.from.tensor),
+                           in_quotes(program.weights[constant.from.file]), hexadecimal(constant.from.hash));
+        text += '\n';
+    }
     return text;
 }
 

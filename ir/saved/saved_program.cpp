@@ -17,21 +17,36 @@ namespace {
 /// Sections in order, and the manifest that names them.
 class Sections {
 public:
-    Sections() { all_.push_back({}); } // the manifest's place
+    explicit Sections(uint32_t version) : file_{version, {{}}} {} // with the manifest's place
     /// The number of the new section.
     uint32_t add(SectionKind kind, std::span<const std::byte> bytes) {
-        all_.push_back({kind, bytes});
-        return static_cast<uint32_t>(all_.size() - 1);
+        file_.sections.push_back({kind, bytes});
+        return static_cast<uint32_t>(file_.sections.size() - 1);
     }
     uint32_t add(const std::string &text) { return add(SectionKind::Text, std::as_bytes(std::span(text))); }
     std::vector<std::byte> finish(std::span<const std::byte> manifest) {
-        all_[0] = {SectionKind::Manifest, manifest};
-        return write_container(all_);
+        file_.sections[0] = {SectionKind::Manifest, manifest};
+        return write_container(file_);
     }
 
 private:
-    std::vector<Section> all_;
+    Container file_;
 };
+
+/// The first version that has constants of other files.
+constexpr uint32_t kWithWeights = 6;
+
+void put(ByteWriter &to, const SavedConstant &constant, Sections &sections) {
+    to.put(constant.type);
+    if (constant.from.file == kNothing) {
+        to.put(sections.add(SectionKind::Constant, constant.bytes));
+        return;
+    }
+    to.put(kNothing);
+    to.put(constant.from.file);
+    to.put(constant.from.tensor);
+    to.put(std::span<const std::byte>(constant.from.hash));
+}
 
 void put(ByteWriter &to, const SavedTensor &tensor) {
     to.put(tensor.name);
@@ -104,12 +119,14 @@ void put(ByteWriter &to, const SavedCode &kernel, Sections &sections) {
 class SavedReader {
 public:
     explicit SavedReader(std::span<const std::byte> file)
-        : sections_(read_container(file)), from_(sections_[0].bytes), used_(sections_.size(), false) {}
+        : file_(read_container(file)), from_(sections()[0].bytes), used_(sections().size(), false) {}
 
     SavedProgram read() {
         SavedProgram program;
         from_.get(program.name);
         from_.get(program.made_by);
+        if (file_.version >= kWithWeights)
+            from_.get_each(program.weights, 4, [&](std::string &path) { from_.get(path); });
         from_.get_each(program.constants, 8, [&](SavedConstant &c) { get(c); });
         from_.get_each(program.devices, 12, [&](SavedDevice &d) { get(d); });
         from_.get_each(program.code, 21, [&](SavedCode &k) { get(k); });
@@ -129,12 +146,14 @@ public:
     }
 
 private:
-    std::span<const std::byte> section(SectionKind kind) {
-        const auto s = from_.get_as<uint32_t>();
-        if (s >= sections_.size() || sections_[s].kind != kind || used_[s])
+    const std::vector<Section> &sections() const { return file_.sections; }
+
+    std::span<const std::byte> section(SectionKind kind) { return section(kind, from_.get_as<uint32_t>()); }
+    std::span<const std::byte> section(SectionKind kind, uint32_t s) {
+        if (s >= sections().size() || sections()[s].kind != kind || used_[s])
             damaged(fmt::format("section {} is referred to, and is another one", s));
         used_[s] = true;
-        return sections_[s].bytes;
+        return sections()[s].bytes;
     }
     std::string text() {
         const auto bytes = section(SectionKind::Text);
@@ -143,7 +162,16 @@ private:
 
     void get(SavedConstant &constant) {
         from_.get(constant.type);
-        constant.bytes = section(SectionKind::Constant);
+        const auto s = from_.get_as<uint32_t>();
+        if (s == kNothing && file_.version >= kWithWeights) {
+            from_.get(constant.from.file);
+            from_.get(constant.from.tensor);
+            for (std::byte &byte : constant.from.hash)
+                byte = static_cast<std::byte>(from_.get_as<uint8_t>());
+            need(constant.from.file != kNothing, "a constant is in no file");
+            return;
+        }
+        constant.bytes = section(SectionKind::Constant, s);
         if (static_cast<uint64_t>(constant.type.bytes()) != constant.bytes.size())
             damaged(fmt::format("a constant is {} and has {} bytes", to_string(constant.type),
                                 constant.bytes.size()));
@@ -268,8 +296,22 @@ private:
             for (const uint32_t code : kernel.code)
                 need(code < program.code.size() && is_cuda(program.code[code].format),
                      "a kernel of the library has no code");
-        for (const SavedConstant &constant : program.constants)
+        check_weights(program);
+    }
+
+    static void check_weights(const SavedProgram &program) {
+        for (const std::string &path : program.weights)
+            need(!path.empty() && !path.starts_with('/') && path.find('\0') == std::string::npos,
+                 "a safetensors file is none that can be beside it");
+        std::vector<bool> used(program.weights.size(), false);
+        for (const SavedConstant &constant : program.constants) {
             need_device(constant.type, program);
+            const uint32_t file = constant.from.file;
+            need(file == kNothing || file < used.size(), "a constant is in a file that it does not name");
+            if (file != kNothing)
+                used[file] = true;
+        }
+        need(std::ranges::count(used, false) == 0, "it names a safetensors file that it does not need");
     }
 
     /// All of a phase's launch in which code for unaligned addresses does not differ.
@@ -354,7 +396,7 @@ private:
                  "a word of a Program is of an argument of several elements");
     }
 
-    std::vector<Section> sections_;
+    Container file_;
     ByteReader from_;
     std::vector<bool> used_;
 };
@@ -363,13 +405,13 @@ private:
 
 std::vector<std::byte> write_saved(const SavedProgram &program) {
     ByteWriter manifest;
-    Sections sections;
+    Sections sections(program.weights.empty() ? kOldestProgramFileVersion
+                                              : std::max(kWithWeights, kOldestProgramFileVersion));
     manifest.put(program.name);
     manifest.put(program.made_by);
-    manifest.put_each(program.constants, [&](const SavedConstant &c) {
-        manifest.put(c.type);
-        manifest.put(sections.add(SectionKind::Constant, c.bytes));
-    });
+    if (!program.weights.empty())
+        manifest.put_each(program.weights, [&](const std::string &path) { manifest.put(path); });
+    manifest.put_each(program.constants, [&](const SavedConstant &c) { put(manifest, c, sections); });
     manifest.put_each(program.devices, [&](const SavedDevice &d) {
         manifest.put(d.device.kind);
         manifest.put(d.device.index);

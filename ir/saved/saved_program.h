@@ -3,7 +3,8 @@
 /// compiler. docs/programs-as-files.md describes the layout.
 ///
 /// A file is: a header with a version and a checksum over all of it; a table of sections; a manifest, which
-/// refers to the others; texts of graphs and Programs; machine code; constants.
+/// refers to the others; texts of graphs and Programs; machine code; constants, unless a safetensors file has
+/// them.
 
 #include "ir/kernel/compiled_kernel.h"
 #include "ir/location.h"
@@ -11,6 +12,7 @@
 #include "ir/saved/isa_level.h"
 #include "ir/types/type.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -23,13 +25,17 @@ namespace lz::ir {
 /// Another one for every change of this layout, of the text of Programs, of what machine code finds in its
 /// frame (KernelFrame) or calls, of how CUDA devices launch it (CompiledPhase), of the arguments of library
 /// functions, and of what kernels of theirs are made of beside their texts (codegen/cuda/prelude.h).
-inline constexpr uint32_t kProgramFileVersion = 5;
+inline constexpr uint32_t kProgramFileVersion = 6;
+/// The oldest version that is read. A file is written in the oldest one that has what is in it (6: constants
+/// of other files), so that older libraries load it. Of the changes above only those of this layout leave it
+/// as it is: code that was made for another frame is not run.
+inline constexpr uint32_t kOldestProgramFileVersion = 5;
 /// The first bytes of a file. The line ends show a file that was transferred as text.
 inline constexpr std::string_view kProgramFileMagic{"LZPROG\r\n", 8};
 /// Bytes at the beginning of a file that say what it is.
 inline constexpr size_t kProgramFileHeader = 64;
-/// Throws Failure(Io) unless a file of so many bytes that begins so is a program file of this version: to be
-/// asked before the rest is read.
+/// Throws Failure(Io) unless a file of so many bytes that begins so is a program file of a version that is
+/// read: to be asked before the rest is.
 void check_program_file_begin(std::span<const std::byte> begin, uint64_t file_bytes);
 
 inline constexpr uint32_t kNothing = UINT32_MAX;
@@ -130,10 +136,21 @@ struct SavedDevice {
     std::string name;        ///< for people: `NVIDIA H200`
 };
 
+/// A tensor of a safetensors file, which has the dtype and shape of the constant that it is.
+struct SavedReference {
+    uint32_t file = kNothing; ///< of SavedProgram::weights; kNothing: no reference
+    std::string tensor;       ///< its name there
+    /// XXH3-128 of its elements, big-endian, as that hash is written down.
+    std::array<std::byte, 16> hash{};
+};
+
 /// Dense elements, on the host here; `type` says where they go.
 struct SavedConstant {
     TensorType type;
-    std::span<const std::byte> bytes; ///< dense, row-major; of the file, or of whoever made this
+    /// Dense, row-major; of the file, or of whoever made this. Of a reference nothing, until they are found
+    /// (runtime/saved/weights.h).
+    std::span<const std::byte> bytes;
+    SavedReference from = {};
 };
 
 struct SavedProgram {
@@ -143,6 +160,7 @@ struct SavedProgram {
     std::vector<SavedDevice> devices; ///< ascending
     std::vector<SavedCode> code;      ///< shared by variants
     std::vector<SavedLibraryKernel> library;
+    std::vector<std::string> weights; ///< safetensors files: paths from the folder that this file is in
     std::vector<SavedConstant> constants;
 };
 

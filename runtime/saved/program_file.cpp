@@ -2,6 +2,7 @@
 
 #include "ir/diagnostic.h"
 #include "ir/saved/saved_program.h"
+#include "runtime/saved/open_file.h"
 
 #include <fmt/format.h>
 
@@ -12,35 +13,10 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <system_error>
 #include <unistd.h>
-#include <utility>
 
 namespace lz::runtime {
 namespace {
-
-[[noreturn]] void fail(const std::string &what) {
-    throw ir::Failure(ir::ErrorKind::Io, what);
-}
-std::string reason(int error) {
-    return std::generic_category().message(error);
-}
-
-class OpenFile {
-public:
-    explicit OpenFile(int descriptor) : descriptor_(descriptor) {}
-    OpenFile(const OpenFile &) = delete;
-    OpenFile &operator=(const OpenFile &) = delete;
-    ~OpenFile() {
-        if (descriptor_ >= 0)
-            ::close(descriptor_);
-    }
-    int get() const { return descriptor_; }
-    int release() { return std::exchange(descriptor_, -1); }
-
-private:
-    int descriptor_;
-};
 
 /// Removes what was being written, unless it has become the file.
 class Beside {
@@ -71,20 +47,7 @@ void write_all(int file, std::span<const std::byte> content) {
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            fail("could not be written: " + reason(errno));
-        content = content.subspan(static_cast<size_t>(n));
-    }
-}
-
-void read_all(int file, std::span<std::byte> content) {
-    while (!content.empty()) {
-        const ssize_t n = ::read(file, content.data(), content.size());
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            fail("could not be read: " + reason(errno));
-        if (n == 0)
-            fail("became shorter while it was read");
+            fail_io("could not be written: " + error_text(errno));
         content = content.subspan(static_cast<size_t>(n));
     }
 }
@@ -96,44 +59,39 @@ void write_program_file(const std::string &path, std::span<const std::byte> cont
     const std::string real = through_links(path);
     struct stat before{};
     if (::stat(real.c_str(), &before) == 0 && !S_ISREG(before.st_mode))
-        fail("is no regular file");
+        fail_io("is no regular file");
     Beside beside(fmt::format("{}.{}.{}.tmp", real, ::getpid(), number++));
     OpenFile file(::open(beside.path(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
     if (file.get() < 0) {
         const int error = errno;
         beside.keep();
-        fail("could not be written: " + reason(error));
+        fail_io("could not be written: " + error_text(error));
     }
     write_all(file.get(), content);
     if (::fsync(file.get()) != 0 || ::close(file.release()) != 0 ||
         ::rename(beside.path(), real.c_str()) != 0)
-        fail("could not be written: " + reason(errno));
+        fail_io("could not be written: " + error_text(errno));
     beside.keep();
 }
 
 std::vector<std::byte> read_program_file(const std::string &path, bool from_anybody) {
-    // Without waiting: a pipe would keep its reader for ever.
-    const OpenFile file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-    struct stat about{};
-    if (file.get() < 0 || ::fstat(file.get(), &about) != 0)
-        fail("could not be opened: " + reason(errno));
-    if (!S_ISREG(about.st_mode))
-        fail("is no regular file");
+    const ReadFile file(path);
+    const struct stat &about = file.about;
     if (!from_anybody && about.st_uid != ::geteuid() && about.st_uid != 0)
-        fail(fmt::format(
+        fail_io(fmt::format(
             "belongs to user {}, and holds machine code: it is loaded for its owner alone, unless "
             "LoadProgramOptions::from_anybody says that it may be trusted",
             about.st_uid));
     if (!from_anybody && (about.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        fail("may be written by others than its owner, and holds machine code: take that right away (chmod "
-             "go-w), or say LoadProgramOptions::from_anybody");
-    const auto bytes = static_cast<size_t>(about.st_size);
-    std::vector<std::byte> content(std::min(bytes, ir::kProgramFileHeader));
-    read_all(file.get(), content);
-    ir::check_program_file_begin(content, bytes); // before there is room for all of what is something else
+        fail_io(
+            "may be written by others than its owner, and holds machine code: take that right away (chmod "
+            "go-w), or say LoadProgramOptions::from_anybody");
+    std::vector<std::byte> content(std::min<size_t>(file.bytes(), ir::kProgramFileHeader));
+    file.read(content, 0);
+    ir::check_program_file_begin(content, file.bytes()); // before there is room for what is something else
     const size_t begin = content.size();
-    content.resize(bytes);
-    read_all(file.get(), std::span(content).subspan(begin));
+    content.resize(file.bytes());
+    file.read(std::span(content).subspan(begin), begin);
     return content;
 }
 

@@ -65,6 +65,21 @@ TEST(Safetensors, WhatIsSavedIsLoadedInItsOrder) {
     EXPECT_EQ(lz::io::safetensors_info(folder / "x.safetensors").metadata.at("a"), "b\tü");
 }
 
+/// An index of several files begins so, too.
+TEST(Safetensors, AHeaderOf123BytesBeginsWithABrace) {
+    const Folder folder;
+    std::string head = R"({"x":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}})";
+    head.resize(123, ' ');
+    const std::string file = file_of(head, 3);
+    ASSERT_EQ(file[0], '{');
+    write_file(folder / "x.safetensors", file);
+    EXPECT_EQ(lz::load(folder / "x.safetensors").at("x").to_vector<uint8_t>(),
+              (std::vector<uint8_t>{1, 1, 1}));
+    EXPECT_EQ(lz::io::safetensors_info(folder / "x.safetensors").tensors.size(), 1u);
+    std::istringstream stream(file);
+    EXPECT_EQ(lz::load(stream).size(), 1u);
+}
+
 TEST(Safetensors, OneTensor) {
     const Folder folder;
     lz::save(lz::arange(5), folder / "t.safetensors");

@@ -60,6 +60,7 @@ std::map<std::string, SavedProgram> samples(std::span<const std::byte> elements)
     no_numbers.devices.pop_back();
     no_numbers.constants.pop_back();
     no_numbers.library.clear();
+    result["weights"] = saved_sample_with_weights(elements);
     SavedProgram &two_signatures = result["two_signatures"] = result["sample"];
     two_signatures.plans.push_back(two_signatures.plans[0]);
     two_signatures.name.clear();

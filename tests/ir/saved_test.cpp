@@ -13,9 +13,15 @@ using namespace ir;
 
 const std::array<float, 4> kElements = {1, 2, 3, 4};
 
-std::string sample_file() {
-    const std::vector<std::byte> file = write_saved(saved_sample(std::as_bytes(std::span(kElements))));
+std::string text_of(const SavedProgram &program) {
+    const std::vector<std::byte> file = write_saved(program);
     return {reinterpret_cast<const char *>(file.data()), file.size()};
+}
+std::string sample_file() {
+    return text_of(saved_sample(std::as_bytes(std::span(kElements))));
+}
+std::string sample_file_with_weights() {
+    return text_of(saved_sample_with_weights(std::as_bytes(std::span(kElements))));
 }
 
 const SavedCode *best_of(const SavedProgram &program, const std::vector<uint32_t> &code, uint32_t sm) {
@@ -86,6 +92,25 @@ TEST(SavedProgram, IsReadAsItWasWritten) {
                            "code\n"));
 }
 
+TEST(SavedProgram, RefersToTensorsOfOtherFiles) {
+    const std::string file = sample_file_with_weights();
+    const SavedProgram read = read_saved(std::as_bytes(std::span(file)));
+    EXPECT_EQ(read.weights, (std::vector<std::string>{"weights/net.safetensors"}));
+    EXPECT_EQ(read.constants[0].from.file, kNothing);
+    EXPECT_EQ(read.constants[0].bytes.size(), 16u);
+    EXPECT_EQ(to_string(read.constants[1].type), "f32[4] @cuda:2");
+    EXPECT_EQ(read.constants[1].from.file, 0u);
+    EXPECT_EQ(read.constants[1].from.tensor, "0.bias");
+    EXPECT_EQ(read.constants[1].from.hash[15], std::byte{0xaf});
+    EXPECT_TRUE(read.constants[1].bytes.empty());
+    EXPECT_EQ(text_of(read), file) << "written again it is the same file";
+    EXPECT_THAT(
+        describe(read),
+        testing::HasSubstr("constant 0: f32[4] @cpu, 16 bytes\n"
+                           "constant 1: f32[4] @cuda:2, 16 bytes: \"0.bias\" of "
+                           "\"weights/net.safetensors\", XXH3-128 a0a1a2a3a4a5a6a7a8a9aaabacadaeaf\n"));
+}
+
 /// Cubins are of one generation; PTX is finished by every newer device.
 TEST(SavedProgram, TheBestCodeForADeviceIsOfItsGeneration) {
     SavedProgram program;
@@ -115,9 +140,7 @@ TEST(SavedProgram, IsNotReadWhereItRefersToWhatIsNotThere) {
     const auto refused = [](auto &&change, const char *part) {
         SavedProgram program = saved_sample(std::as_bytes(std::span(kElements)));
         change(program, program.plans[0]);
-        const std::vector<std::byte> file = write_saved(program);
-        EXPECT_THAT(refusal_of({reinterpret_cast<const char *>(file.data()), file.size()}),
-                    testing::HasSubstr(part));
+        EXPECT_THAT(refusal_of(text_of(program)), testing::HasSubstr(part));
     };
     refused([](auto &, SavedPlan &p) { p.inputs[0].argument = 2; }, "an input of a Program");
     refused([](auto &, SavedPlan &p) { p.inputs[1].constant = 2; }, "an input of a Program");
@@ -158,15 +181,28 @@ TEST(SavedProgram, IsNotReadWhereItRefersToWhatIsNotThere) {
             "a constant is f32[5] @cpu and has 16 bytes");
 }
 
+TEST(SavedProgram, IsNotReadWhereItsReferencesAreNone) {
+    const auto refused = [](auto &&change, const char *part) {
+        SavedProgram program = saved_sample_with_weights(std::as_bytes(std::span(kElements)));
+        change(program);
+        EXPECT_THAT(refusal_of(text_of(program)), testing::HasSubstr(part));
+    };
+    refused([](SavedProgram &p) { p.constants[1].from.file = 1; }, "in a file that it does not name");
+    refused([](SavedProgram &p) { p.weights.push_back("b"); }, "that it does not need");
+    for (const char *const path : {"", "/net.safetensors"})
+        refused([&](SavedProgram &p) { p.weights[0] = path; }, "is none that can be beside it");
+    refused([](SavedProgram &p) { p.weights[0] += '\0'; }, "is none that can be beside it");
+}
+
 TEST(SavedProgram, OfChangedBytesIsReadOrRefused) {
-    const std::string file = sample_file();
+    const std::array<std::string, 2> files = {sample_file(), sample_file_with_weights()};
     std::mt19937 random(7);
     const auto below = [&](size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random); };
     // The frame is right: only what the sections say is wrong.
     int accepted = 0;
     for (int i = 0; i < 20000; ++i) {
         const std::string changed = change_section(
-            file, [&](size_t n) { return below(4) == 0 ? below(n) : 0; },
+            files[static_cast<size_t>(i) % 2], [&](size_t n) { return below(4) == 0 ? below(n) : 0; },
             [&](std::string &text) {
                 for (size_t edits = 1 + below(3); edits > 0 && !text.empty(); --edits) {
                     const size_t at = below(text.size());

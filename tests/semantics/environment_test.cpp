@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <string>
 #include <unistd.h>
 
@@ -28,6 +29,22 @@ TEST(Child, DISABLED_BadIndex) {
 
 TEST(Child, DISABLED_Threads) {
     EXPECT_EQ(lz::num_threads(), 1);
+}
+
+/// How often a compiled function is called in 640 calls that can be replayed.
+TEST(Child, DISABLED_CountsRecordings) {
+    int recordings = 0;
+    const auto f = lz::compile([&](const lz::Tensor &x) {
+        ++recordings;
+        return x * 2;
+    });
+    const lz::Tensor x = lz::ones({3});
+    for (int call = 0; call < 4; ++call)
+        f(x);
+    recordings = 0;
+    for (int call = 0; call < 640; ++call)
+        f(x);
+    std::cout << "recorded " << recordings << " times\n";
 }
 
 TEST(Environment, DumpsShowEveryStage) {
@@ -93,6 +110,22 @@ TEST(Environment, ValuesThatMeanNothingAreNamedAndIgnored) {
 TEST(Semantics, S25_launch_blocking_throws_at_the_failing_line) {
     run_child("LAZULI_LAUNCH_BLOCKING=1", "BadIndex");
     run_child("CUDA_LAUNCH_BLOCKING=1", "Softmax");
+}
+
+TEST(Semantics, S99_debug_builds_check_every_64th_replay) {
+    const auto count = [](const std::string &variables) {
+        const std::string output = run_child(variables, "CountsRecordings");
+        const size_t at = output.find("recorded ");
+        return at == std::string::npos ? -1 : std::stoi(output.substr(at + 9));
+    };
+#ifdef NDEBUG
+    EXPECT_EQ(count("-u LAZULI_CHECK_COMPILED"), 0);
+#else
+    EXPECT_EQ(count("-u LAZULI_CHECK_COMPILED"), 10);
+#endif
+    EXPECT_EQ(count("LAZULI_CHECK_COMPILED=0"), 0);
+    EXPECT_EQ(count("LAZULI_CHECK_COMPILED=64"), 10);
+    EXPECT_EQ(count("LAZULI_CHECK_COMPILED=2"), 320);
 }
 
 TEST(Semantics, S67_threads_can_be_set) {

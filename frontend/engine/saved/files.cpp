@@ -7,6 +7,7 @@
 #include "ir/text/text.h"
 #include "runtime/saved/load.h"
 #include "runtime/saved/program_file.h"
+#include "runtime/saved/weights.h"
 
 #if LAZULI_CUDA
 #include "runtime/cuda/gpus.h"
@@ -51,6 +52,15 @@ void write_file(const std::string &path, const ir::SavedProgram &program) {
 
 std::vector<std::byte> read_file(const std::string &path, bool from_anybody) {
     return runtime::read_program_file(path, from_anybody);
+}
+
+void refer_to_weights(ir::SavedProgram &program, const std::string &path, const std::string &weights) {
+    runtime::refer_to_weights(program, path, weights);
+}
+
+std::vector<std::shared_ptr<const void>> find_weights(ir::SavedProgram &program, const std::string &path,
+                                                      const std::string &weights, bool check, bool map) {
+    return runtime::find_weights(program, {path, weights, check, map});
 }
 
 std::string made_by() {

@@ -21,6 +21,11 @@ std::string graph_text(const Executable &executable);
 /// Failure(Io), a sentence that goes on after the path.
 void write_file(const std::string &path, const ir::SavedProgram &program);
 std::vector<std::byte> read_file(const std::string &path, bool from_anybody);
+/// Lets constants that are in a safetensors file be references to it; and finds those of a loaded file again
+/// (runtime/saved/weights.h).
+void refer_to_weights(ir::SavedProgram &program, const std::string &path, const std::string &weights);
+std::vector<std::shared_ptr<const void>> find_weights(ir::SavedProgram &program, const std::string &path,
+                                                      const std::string &weights, bool check, bool map);
 /// What made the files of this process.
 std::string made_by();
 

@@ -34,6 +34,12 @@ struct SaveProgramOptions {
     std::vector<std::string> outputs = {};
     /// What the program is called in errors; the compiled function's name unless given.
     std::string name = {};
+    /// A safetensors file that is there (`lz::save(net, "net.safetensors")`), or the index of several.
+    /// Captured tensors that are in it, with the same dtype, shape and elements, are not written into the
+    /// program file, which refers to them: by the file's name relative to its own, the tensor's name and the
+    /// XXH3-128 of its elements. Several program files may share it. Other captured tensors are written, as
+    /// all are unless this is given.
+    std::string weights = {};
 };
 
 /// A program from a file. Copies are the same program. Any thread may call it, several at once.
@@ -89,17 +95,20 @@ LZ_API void save_program(const std::string &path, const CompiledFunction &functi
 /// tensors that it captured or is given, sets gradients, asks the host for numbers, calls functions of the
 /// process (`lz::call`), or takes values that a file does not tell apart; CompileError where there is no
 /// machine code (built without LLVM; another processor than x86-64; NVRTC's errors); IoError where the file
-/// cannot be written.
+/// cannot be written, or SaveProgramOptions::weights not read; StateError where that has none of the captured
+/// tensors.
 template <class F>
 void save_program(const std::string &path, const Compiled<F> &function,
                   const SaveProgramOptions &options = {}, Location loc = Location::current()) {
     detail::save_program(path, detail::function_of(function), options, loc);
 }
 
-/// Reads a program. Its machine code is loaded, its constants are in memory on return. Throws IoError for a
-/// file that cannot be read, is no program file, is damaged, is of another version, or may have been written
-/// by somebody else; CompileError where it has no code that this processor runs; DeviceError where a GPU that
-/// it was saved for is not here, is of the other kind (virtual, CUDA), too old, or lacks what it needs.
+/// Reads a program. Its machine code is loaded, its constants are in memory on return, or are pages of the
+/// safetensors files that it refers to. Throws IoError for a file that cannot be read, is no program file, is
+/// damaged, is of another version, or may have been written by somebody else, and for a safetensors file that
+/// is not there, is damaged, or has not the tensors that were there; CompileError where it has no code that
+/// this processor runs; DeviceError where a GPU that it was saved for is not here, is of the other kind
+/// (virtual, CUDA), too old, or lacks what it needs.
 LZ_API Program load_program(const std::string &path, const LoadProgramOptions &options = {},
                             Location loc = Location::current());
 

@@ -1,11 +1,12 @@
 // Runs the first signature of a program file by liblazuli-run.so alone, for tests that saved it:
 //
-//   run_file FILE INPUTS OUTPUTS [--seed=N] [--cut] [--null] [number...]
+//   run_file FILE INPUTS OUTPUTS [--seed=N] [--cut] [--null] [--weights=PATH] [--unchecked] [--unmapped]
+//   [number...]
 //
 // INPUTS holds the elements of all inputs, one behind the other, and OUTPUTS gets those of all results. It is
 // called four times, each time from the same seed, and ends with 4 where results differ. --cut: the first
-// extent of the first input is one less than the program's. --null: inputs are at null pointers. Prints what
-// an error is and says, and ends with 3.
+// extent of the first input is one less than the program's. --null: inputs are at null pointers. --weights,
+// --unchecked, --unmapped: LoadProgramOptions. Prints what an error is and says, and ends with 3.
 #include <lazuli/run.h>
 
 #include <algorithm>
@@ -36,12 +37,12 @@ std::string call(const lz::run::Program &program, const std::vector<lz::run::Vie
 }
 
 int run(int argc, char **argv) {
-    const lz::run::Program program = lz::run::load_program(argv[1]);
     std::ifstream in(argv[2], std::ios::binary);
     const std::vector<char> given{std::istreambuf_iterator<char>(in), {}};
     std::vector<double> numbers;
     bool cut = false, null = false;
     uint64_t seed = 0;
+    lz::LoadProgramOptions options;
     for (int a = 4; a < argc; ++a) {
         const std::string word = argv[a];
         if (word.starts_with("--seed="))
@@ -50,9 +51,16 @@ int run(int argc, char **argv) {
             cut = true;
         else if (word == "--null")
             null = true;
+        else if (word.starts_with("--weights="))
+            options.weights = word.substr(10);
+        else if (word == "--unchecked")
+            options.check_weights = false;
+        else if (word == "--unmapped")
+            options.map_weights = false;
         else
             numbers.push_back(std::strtod(word.c_str(), nullptr));
     }
+    const lz::run::Program program = lz::run::load_program(argv[1], options);
     std::vector<lz::run::View> views;
     std::deque<std::vector<char>> inputs; // aligned
     size_t at = 0;

@@ -76,21 +76,33 @@ inline ir::SavedProgram saved_sample(std::span<const std::byte> elements) {
     return program;
 }
 
+/// The same with a constant that is in another file.
+inline ir::SavedProgram saved_sample_with_weights(std::span<const std::byte> elements) {
+    ir::SavedProgram program = saved_sample(elements);
+    program.weights = {"weights/net.safetensors"};
+    ir::SavedConstant &constant = program.constants[1];
+    constant.bytes = {};
+    constant.from = {0, "0.bias", {}};
+    for (size_t i = 0; i < constant.from.hash.size(); ++i)
+        constant.from.hash[i] = static_cast<std::byte>(0xa0 + i);
+    return program;
+}
+
 /// The file with the bytes of one section changed by `change(std::string &)`; `pick(n)` gives a number below
 /// n. Empty where it has no sections.
 template <class Pick, class Change>
 std::string change_section(const std::string &file, Pick &&pick, Change &&change) {
-    std::vector<ir::Section> sections;
+    ir::Container container;
     try {
-        sections = ir::read_container(std::as_bytes(std::span(file)));
+        container = ir::read_container(std::as_bytes(std::span(file)));
     } catch (const ir::Failure &) {
         return {};
     }
-    ir::Section &section = sections[pick(sections.size())];
+    ir::Section &section = container.sections[pick(container.sections.size())];
     std::string text(reinterpret_cast<const char *>(section.bytes.data()), section.bytes.size());
     change(text);
     section.bytes = std::as_bytes(std::span(text));
-    const std::vector<std::byte> made = ir::write_container(sections);
+    const std::vector<std::byte> made = ir::write_container(container);
     return {reinterpret_cast<const char *>(made.data()), made.size()};
 }
 
