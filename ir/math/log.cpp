@@ -30,14 +30,17 @@ Parts parts(Expr x) {
     return {exponent.cast(x.dtype()), (bits - exponent).as_float() - 1.0};
 }
 
-/// `of` is the logarithm of a split number. What needs more than that, subnormals and all that has no
-/// logarithm, is rare.
+/// `of` is the logarithm of a split number. Of subnormals, which are scaled before, and of what has no
+/// logarithm there are few.
 template <class F>
 Expr logarithm(Expr x, F &&of) {
     const Format f(x);
-    const Parts p = parts(x);
     const Expr usual = (x >= f.pick(0x1p-126, 0x1p-1022)) & (x < kInf);
-    return rarely(!usual, with_edges(x, of(split(x)), 0.0), of({p.exponent * f.pick(0x1p-23, 0x1p-52), p.f}));
+    const Expr scaled = rarely(!usual, x * f.pick(0x1p23, 0x1p52), x);
+    const Parts p = parts(scaled);
+    const Expr e = p.exponent * f.pick(0x1p-23, 0x1p-52);
+    const Expr y = of({rarely(!usual, e - static_cast<double>(f.mantissa()), e), p.f});
+    return rarely(!usual, with_edges(x, y, 0.0), y);
 }
 
 } // namespace
