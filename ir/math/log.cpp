@@ -18,63 +18,38 @@ Expr with_edges(Expr x, Expr result, double edge) {
     return select(x > edge, finite, select(equal(x, edge), x.constant(-kInf), select(x < edge, kNan, x)));
 }
 
-/// x = 2^e (1 + f), as split(x), for a normal x, and e times the place of an exponent's last bit.
-struct Parts {
-    Expr exponent, f;
-};
-Parts parts(Expr x) {
-    const Format f(x);
-    const Expr bits = x.as_int();
-    const int64_t two_thirds = f.pick<int64_t>(0x3f2aaaab, 0x3fe5555555555555);
-    const Expr exponent = (bits - two_thirds) & ~((int64_t{1} << f.mantissa()) - 1);
-    return {exponent.cast(x.dtype()), (bits - exponent).as_float() - 1.0};
-}
-
-/// `of` is the logarithm of a split number. Of subnormals, which are scaled before, and of what has no
-/// logarithm there are few.
-template <class F>
-Expr logarithm(Expr x, F &&of) {
-    const Format f(x);
-    const Expr usual = (x >= f.pick(0x1p-126, 0x1p-1022)) & (x < kInf);
-    const Expr scaled = rarely(!usual, x * f.pick(0x1p23, 0x1p52), x);
-    const Parts p = parts(scaled);
-    const Expr e = p.exponent * f.pick(0x1p-23, 0x1p-52);
-    const Expr y = of({rarely(!usual, e - static_cast<double>(f.mantissa()), e), p.f});
-    return rarely(!usual, with_edges(x, y, 0.0), y);
-}
-
 } // namespace
 
 Split split(Expr x) {
     const Format f(x);
-    const Expr tiny = x < f.pick(0x1p-126, 0x1p-1022);
-    const Expr scaled = select(tiny, x * f.pick(0x1p23, 0x1p52), x);
-    const Expr bias = select(tiny, x.constant(-static_cast<double>(f.mantissa())), 0.0);
-    const Parts p = parts(scaled);
-    return {fma(p.exponent, f.pick(0x1p-23, 0x1p-52), bias), p.f};
+    const Expr rare = !((x >= f.pick(0x1p-126, 0x1p-1022)) & (x < kInf));
+    const Expr scaled = rarely(rare, x * f.pick(0x1p23, 0x1p52), x);
+    const Expr bits = scaled.as_int();
+    const int64_t two_thirds = f.pick<int64_t>(0x3f2aaaab, 0x3fe5555555555555);
+    const Expr exponent = (bits - two_thirds) & ~((int64_t{1} << f.mantissa()) - 1);
+    const Expr e = exponent.cast(x.dtype()) * f.pick(0x1p-23, 0x1p-52);
+    return {rarely(rare, e - static_cast<double>(f.mantissa()), e), (bits - exponent).as_float() - 1.0, rare};
 }
 
 Expr log(Expr x) {
     const Format f(x);
-    return logarithm(x, [&](const Split &split) {
-        const auto [e, m] = split;
-        const Expr s = m * m;
-        const Expr tail = poly(m, f.wide ? std::span<const double>(kLogF64) : kLogF32);
-        const Expr r = fma(fma(tail, m, -0.5), s, m);
-        return f.wide ? fma(e, 0x1.62e42fefa39efp-1, fma(e, 0x1.abc9e3b39803fp-56, r))
-                      : fma(e, std::numbers::ln2, r);
-    });
+    const auto [e, m, rare] = split(x);
+    const Expr s = m * m;
+    const Expr tail = poly(m, f.wide ? std::span<const double>(kLogF64) : kLogF32);
+    const Expr r = fma(fma(tail, m, -0.5), s, m);
+    const Expr y = f.wide ? fma(e, 0x1.62e42fefa39efp-1, fma(e, 0x1.abc9e3b39803fp-56, r))
+                          : fma(e, std::numbers::ln2, r);
+    return rarely(rare, with_edges(x, y, 0.0), y);
 }
 
 Expr log2(Expr x) {
     const Format f(x);
-    return logarithm(x, [&](const Split &split) {
-        const auto [e, m] = split;
-        const Expr tail = poly(m, f.wide ? std::span<const double>(kLog2F64) : kLog2F32);
-        const double high = f.pick<double>(0x1.715476p+0, 0x1.71547652b82fep+0);
-        const double low = f.pick<double>(0x1.4ae0cp-26, 0x1.777d0ffda0d24p-56);
-        return e + fma(m, high, fma(m, low, tail * (m * m)));
-    });
+    const auto [e, m, rare] = split(x);
+    const Expr tail = poly(m, f.wide ? std::span<const double>(kLog2F64) : kLog2F32);
+    const double high = f.pick<double>(0x1.715476p+0, 0x1.71547652b82fep+0);
+    const double low = f.pick<double>(0x1.4ae0cp-26, 0x1.777d0ffda0d24p-56);
+    const Expr y = e + fma(m, high, fma(m, low, tail * (m * m)));
+    return rarely(rare, with_edges(x, y, 0.0), y);
 }
 
 // The reduced argument comes from x and not from 1 + x: x 2^-e + (2^-e - 1) is exact where it matters.

@@ -5,9 +5,9 @@
 
 namespace lz::ir::math {
 
-/// x = 2^e (1 + f) with f in [-1/3, 1/3] and e a float, for positive finite x.
+/// x = 2^e (1 + f) with f in [-1/3, 1/3] and e a float, for positive finite x. `rare`: it is no normal one.
 struct Split {
-    Expr e, f;
+    Expr e, f, rare;
 };
 Split split(Expr x);
 

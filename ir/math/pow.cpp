@@ -82,14 +82,15 @@ Expr magnitude_f32(Expr a, Expr y) {
     return rarely(!usual, exact, m.power);
 }
 
-/// log2(a) of a positive finite a, to about 2^-68 of itself: atanh's series in s = f / (2 + f), whose first
-/// three terms and their sums are pairs.
-Sum log2_pair(Expr a) {
-    const auto [e, f] = split(a);
+/// log2(a) of a split positive finite a, to about 2^-68 of itself: atanh's series in s = f / (2 + f), whose
+/// first three terms and their sums are pairs.
+Sum log2_pair(const Split &a) {
+    const auto &[e, f, rare] = a;
     const Expr d = f + 2.0;
     const Expr d_rest = f - (d - 2.0);
-    const Expr s = f / d;
-    const Expr s_rest = (fma(-s, d, f) - s * d_rest) / d;
+    const Expr inverse = 1.0 / d; // one division for both
+    const Expr s = f * inverse;
+    const Expr s_rest = (fma(-s, d, f) - s * d_rest) * inverse;
     const Sum z = two_product(s, s);
     const Expr z_rest = fma(s * 2.0, s_rest, z.error);
     const auto next = [&](double high, double low, const Sum &inner) { // high + low + z * inner
@@ -109,8 +110,8 @@ Sum log2_pair(Expr a) {
     return {sum.value, sum.error + l_rest};
 }
 
-Expr magnitude_f64(Expr a, Expr y) {
-    const Sum log = log2_pair(a);
+/// a^y of the pair log2(a), whatever the two are.
+Expr power_of_any(Expr a, Expr y, const Sum &log) {
     const Expr high = at_edges(a, log.value);
     const Expr c = at_least(at_most(y, 0x1p80), -0x1p80); // so that no product overflows
     const Expr product = select(equal(high, 0.0) | equal(y, 0.0), 0.0, c * high);
@@ -119,6 +120,20 @@ Expr magnitude_f64(Expr a, Expr y) {
     const Expr t = x + kMagic;
     const Expr r = (x - (t - kMagic)) + select(abs(rest) < 1.0, rest, 0.0);
     return scale(fma(poly(r, kExp2F64), r, 1.0), t);
+}
+
+Expr magnitude_f64(Expr a, Expr y) {
+    const Split parts = split(a);
+    const Sum log = log2_pair(parts);
+    const Expr product = y * log.value;
+    const Expr rest = fma(y, log.value, -product) + y * log.error;
+    const Expr t = product + kMagic;
+    const Expr r = (product - (t - kMagic)) + rest;
+    const Expr p = fma(poly(r, kExp2F64), r, 1.0);
+    const Expr power = (p.as_int() + (t.as_int() << 52)).as_float();
+    // Then the power is a normal number.
+    const Expr rare = parts.rare | !(abs(product) < 1020.0);
+    return rarely(rare, power_of_any(a, y, log), power);
 }
 
 } // namespace
