@@ -53,7 +53,9 @@ int check_period() {
 
 CompiledFunction::CompiledFunction(const CompiledOptions &options, Location loc)
     : core_(std::make_unique<CompiledCore>(options, loc)) {}
-CompiledFunction::~CompiledFunction() = default;
+CompiledFunction::~CompiledFunction() {
+    clear(); // the function is whole while destructors of what it captured run, which may call it
+}
 
 namespace {
 

@@ -61,6 +61,31 @@ void CompiledCore::forget_oldest(Forgotten &forgotten) {
     }
 }
 
+/// A function that captures another tensor at each call would keep them all, one in the recording of each
+/// size.
+void CompiledCore::forget_dead(Forgotten &forgotten) {
+    if (++kept < kKept)
+        return;
+    kept = 0;
+    for (const auto &[hash, entry] : entries) {
+        std::erase_if(entry->recordings, [&](std::shared_ptr<CompiledPlan> &recording) {
+            if (!recording->is_dead())
+                return false;
+            plan_bytes -= recording->bytes();
+            forgotten.push_back(std::move(recording));
+            return true;
+        });
+        std::erase_if(entry->plans, [&](CompiledPlanPtr &plan) {
+            if (!plan->is_dead())
+                return false;
+            forgotten.push_back(std::move(plan));
+            return true;
+        });
+    }
+    for (const auto &form : forms)
+        form->across.forget_dead(forgotten);
+}
+
 CompiledEntry &CompiledCore::find_or_add(const Signature &signature, Forgotten &forgotten) {
     const auto [first, last] = entries.equal_range(signature.hash());
     const auto found =
@@ -163,6 +188,7 @@ void CompiledCore::keep(CompiledEntry &entry, std::shared_ptr<CompiledPlan> plan
         ++entry.tries;
     }
     forget_oldest(forgotten);
+    forget_dead(forgotten);
 }
 
 void CompiledCore::add_plan(CompiledEntry &entry, CompiledPlanPtr plan, Forgotten &forgotten) {

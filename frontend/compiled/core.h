@@ -94,6 +94,8 @@ struct CompiledCore {
 
     /// Plans take no more memory than this, if there is more than one.
     static constexpr size_t kPlanBytes = size_t{64} << 20;
+    /// So many recordings, and those that are dead are looked for.
+    static constexpr int kKept = 16;
 
     const CompiledOptions options;
     const Location loc;
@@ -102,6 +104,7 @@ struct CompiledCore {
     std::vector<std::shared_ptr<CompiledForm>> forms;
     uint64_t clock = 0;
     size_t plan_bytes = 0;
+    int kept = 0; ///< recordings since those that are dead were looked for
     /// Counts changes of which plan a call finds first, under the lock.
     std::atomic<uint64_t> generation = 0;
     LastPlan last;
@@ -116,6 +119,7 @@ private:
     bool is_confirmed(CompiledEntry &entry, CompiledPlan &plan);
     void add_plan(CompiledEntry &entry, CompiledPlanPtr plan, Forgotten &forgotten);
     void forget_oldest(Forgotten &forgotten);
+    void forget_dead(Forgotten &forgotten);
     using Entries = decltype(entries);
     Entries::iterator forget(Entries::iterator at, Forgotten &forgotten);
 };

@@ -108,8 +108,39 @@ bool same_work(const CompiledPlan &now, const CompiledPlan &before, Extents exte
     return true;
 }
 
+/// Arguments that were another tensor in another recording.
+void learn_arguments(CompiledPlan &now, const CompiledPlan &before) {
+    for (size_t s = 0; s < now.sources.size(); ++s)
+        if (before.sources[s].only != now.sources[s].only)
+            now.sources[s].only = nullptr;
+}
+
 bool is_again(std::span<const CompiledPlan::Word> again, uint32_t at) {
     return std::ranges::find(again, at, &CompiledPlan::Word::at) != again.end();
+}
+
+/// Numbers that are nearly the same may become the same, as halves do.
+bool is_another(double a, double b) {
+    return std::abs(a - b) > 1e-6 * std::max(std::abs(a), std::abs(b));
+}
+
+/// What functions such as squares and roots leave as it is says nothing of how a word is made.
+bool is_telling(double x) {
+    return x != 0 && x != 1 && x != -1;
+}
+
+constexpr NumberForm kForms[] = {NumberForm::Itself, NumberForm::Negated, NumberForm::Inverse,
+                                 NumberForm::FromOne};
+
+/// Whether the value of the number that a word was made of shows that it is made of it now, too: no other
+/// number gives it.
+bool shows(const CompiledPlan &now, const CompiledPlan::Word &word) {
+    int makers = 0;
+    for (const double number : now.numbers)
+        makers += std::ranges::any_of(kForms, [&](NumberForm form) {
+            return same_bits(in_form(number, form), std::bit_cast<double>(now.words[word.at]));
+        });
+    return makers == 1 && is_telling(now.numbers[word.of]);
 }
 
 /// Adds to `again`, the words of `now` that are others at each call, what was learned before. False: that
@@ -127,29 +158,11 @@ bool add_learned(std::vector<CompiledPlan::Word> &again, const CompiledPlan &now
     return true;
 }
 
-/// Arguments that were another tensor in another recording.
-void learn_arguments(CompiledPlan &now, const CompiledPlan &before) {
-    for (size_t s = 0; s < now.sources.size(); ++s)
-        if (before.sources[s].only != now.sources[s].only)
-            now.sources[s].only = nullptr;
-}
-
-/// Numbers that are nearly the same may become the same, as halves do.
-bool is_another(double a, double b) {
-    return std::abs(a - b) > 1e-6 * std::max(std::abs(a), std::abs(b));
-}
-
-/// What functions such as squares and roots leave as it is says nothing of how a word is made.
-bool is_telling(double x) {
-    return x != 0 && x != 1 && x != -1;
-}
-
 /// The number of the call, of those that have changed, that this word is made of; how many it may be.
 int find_number(const CompiledPlan &now, const CompiledPlan &before, uint32_t at, CompiledPlan::Word &found) {
     int candidates = 0;
     for (uint32_t k = 0; k < now.numbers.size(); ++k)
-        for (const NumberForm form :
-             {NumberForm::Itself, NumberForm::Negated, NumberForm::Inverse, NumberForm::FromOne})
+        for (const NumberForm form : kForms)
             if (is_another(now.numbers[k], before.numbers[k]) &&
                 same_bits(in_form(now.numbers[k], form), std::bit_cast<double>(now.words[at])) &&
                 same_bits(in_form(before.numbers[k], form), std::bit_cast<double>(before.words[at])) &&
@@ -212,6 +225,13 @@ bool learn(CompiledPlan &now, const CompiledPlan &before, std::string &why) {
         }
         again.push_back(found);
     }
+    if (now.host_state != before.host_state)
+        for (const CompiledPlan::Word &word : again)
+            if (!is_again(now.again, word.at) && !shows(now, word)) {
+                why = "what the function looks at has changed, and the number of this call does not show "
+                      "where it goes";
+                return false;
+            }
     now.again = std::move(again);
     for (size_t k = 0; k < now.numbers.size(); ++k)
         now.any_number[k] = before.any_number[k] || !same_bits(now.numbers[k], before.numbers[k]);
@@ -238,42 +258,44 @@ bool AcrossSizes::learn(const CompiledPlanPtr &plan, Forgotten &forgotten) {
     const auto known =
         std::ranges::find_if(forms_, [&](const Form &form) { return same_operations(*plan, *form.example); });
     if (known == forms_.end()) {
-        if (forms_.size() == kForms)
-            return false;
+        if (forms_.size() == kForms) { // the one that was confirmed least lately
+            forgotten.push_back(std::move(forms_.front().example));
+            forms_.erase(forms_.begin());
+        }
         forms_.push_back({plan, std::vector<bool>(plan->key.size()), std::vector<bool>(plan->words.size())});
         return true;
     }
     const CompiledPlan &example = *known->example;
-    for (size_t k = 0; k < plan->numbers.size(); ++k)
-        if (!same_bits(plan->numbers[k], example.numbers[k]) && !plan->any_number[k])
-            return false; // what differs may be the number's doing
     bool more = false;
     const auto note = [&](std::vector<bool> &differed, size_t at, bool differs) {
         more = more || (differs && !differed[at]);
         differed[at] = differed[at] || differs;
     };
-    for (size_t at = 0; at < plan->key.size(); ++at)
-        note(known->key, at, plan->key[at] != example.key[at]);
-    for (uint32_t at = 0; at < plan->words.size(); ++at)
-        note(known->words, at, plan->words[at] != example.words[at] && !is_again(plan->again, at));
+    // Else what differs may be a number's doing.
+    if (std::ranges::equal(plan->numbers, example.numbers, same_bits)) {
+        for (size_t at = 0; at < plan->key.size(); ++at)
+            note(known->key, at, plan->key[at] != example.key[at]);
+        for (uint32_t at = 0; at < plan->words.size(); ++at)
+            note(known->words, at, plan->words[at] != example.words[at]);
+    }
     forgotten.push_back(std::exchange(known->example, plan)); // the last one knows the most
+    std::rotate(known, known + 1, forms_.end());
     return more;
 }
 
+/// Numbers are what they are in this recording: what is made of them at one size says nothing of another.
 bool AcrossSizes::has_seen(CompiledPlan &now) const {
     for (const Form &form : forms_) {
         const CompiledPlan &example = *form.example;
         if (!same_operations(now, example))
-            continue;
-        std::vector<CompiledPlan::Word> again = now.again;
-        if (!add_learned(again, now, example))
             continue;
         const auto key_holds = [&](size_t at) {
             return now.key[at] == example.key[at] || now.key_words[at] == CompiledPlan::KeyWord::Extent ||
                    form.key[at];
         };
         const auto word_holds = [&](uint32_t at) {
-            return now.words[at] == example.words[at] || form.words[at] || is_again(again, at);
+            return now.words[at] == example.words[at] || form.words[at] || is_again(now.again, at) ||
+                   is_again(example.again, at);
         };
         bool holds = true;
         for (size_t at = 0; at < now.key.size() && holds; ++at)
@@ -282,13 +304,21 @@ bool AcrossSizes::has_seen(CompiledPlan &now) const {
             holds = word_holds(at);
         if (!holds)
             continue;
-        now.again = std::move(again);
-        for (size_t k = 0; k < now.numbers.size(); ++k)
-            now.any_number[k] = example.any_number[k];
-        learn_arguments(now, example);
+        for (size_t s = 0; s < now.sources.size(); ++s)
+            if (!example.sources[s].only)
+                now.sources[s].only = nullptr;
         return true;
     }
     return false;
+}
+
+void AcrossSizes::forget_dead(Forgotten &forgotten) {
+    std::erase_if(forms_, [&](Form &form) {
+        if (!form.example->is_dead())
+            return false;
+        forgotten.push_back(std::move(form.example));
+        return true;
+    });
 }
 
 } // namespace lz::detail

@@ -29,12 +29,15 @@ public:
     /// `plan`: two recordings of the same sizes agreed on it. True: more is known now.
     bool learn(const CompiledPlanPtr &plan, Forgotten &forgotten);
     /// Whether the first recording of its sizes is one more of what is known. If so it may learn what other
-    /// sizes have shown of numbers and arguments.
+    /// sizes have shown of arguments, but nothing of numbers.
     bool has_seen(CompiledPlan &now) const;
+    /// Forgets what captures tensors that nobody else has any more.
+    void forget_dead(Forgotten &forgotten);
 
 private:
-    /// As many ways in which sizes (one of 1, say) make a function do something else.
-    static constexpr size_t kForms = 4;
+    /// As many ways in which sizes (one of 1, say) make a function do something else; of more, those that
+    /// were confirmed last.
+    static constexpr size_t kForms = 16;
     struct Form {
         CompiledPlanPtr example;
         std::vector<bool> key, words; ///< that have differed between sizes

@@ -103,6 +103,13 @@ void CompiledPlan::Result::make_slot_if_small(bool on_streams) {
         slot.make();
 }
 
+bool CompiledPlan::is_dead() const {
+    return std::ranges::any_of(sources, [](const Source &source) {
+        const Tensor &tensor = source.tensor.get();
+        return tensor.defined() && Access::cell(tensor)->handles.load(std::memory_order_acquire) == 1;
+    });
+}
+
 size_t CompiledPlan::bytes() const {
     return sizeof *this + key.size() * (sizeof(uint64_t) + sizeof(KeyWord)) + words.size() * sizeof(int64_t) +
            operations.size() * sizeof(Operation) + sources.size() * sizeof(Source) +

@@ -179,6 +179,8 @@ struct CompiledPlan {
     /// was called.
     bool simple = false;
     void note_simple();
+    /// A captured tensor has no handle but those of plans: it can never be replayed again.
+    bool is_dead() const;
     /// About so much memory of the host it takes, without the tensors and the Program. The same at any time.
     size_t bytes() const;
 };

@@ -77,8 +77,10 @@ private:
         }
         if (core_.dropped > 0)
             refuse(fmt::format(
-                "{} of the signatures that it was called with are forgotten, and {} are kept: let "
-                "CompiledOptions::signatures or sizes be more, or clear() what is not to be saved",
+                "it has forgotten what it knew of a signature or a size {} times, and {} are kept: let "
+                "CompiledOptions::signatures or sizes be more (plans take at most 64 MiB), or clear() what "
+                "is "
+                "not to be saved",
                 core_.dropped, core_.entries.size()));
         if (chosen.empty())
             refuse(fmt::format("two calls have to record the same before there is something to save, under "

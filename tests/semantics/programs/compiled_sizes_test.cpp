@@ -9,11 +9,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
-#include <set>
+#include <functional>
+#include <map>
+#include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -113,7 +118,7 @@ TEST(CompiledSizes, S95_integers_are_sizes) {
     EXPECT_THROW(compiled(x, 3, 62), IndexError);
 }
 
-TEST(CompiledSizes, S95_numbers_are_learned_for_all_sizes) {
+TEST(CompiledSizes, S95_numbers_are_learned_for_each_size) {
     const auto f = [](const Tensor &x, double a) { return x * a + 1; };
     const auto compiled = compile(f);
     for (int i = 0; i < 4; ++i)
@@ -122,7 +127,138 @@ TEST(CompiledSizes, S95_numbers_are_learned_for_all_sizes) {
     for (int64_t n = 4; n < 20; ++n)
         for (int i = 0; i < 3; ++i)
             expect_same(compiled(ones({n}), 7.5 + i), f(ones({n}), 7.5 + i));
-    EXPECT_EQ(compiled.stats().replays, 2 + 16 * 2);
+    EXPECT_EQ(compiled.stats().replays, 2 + 16);
+}
+
+/// Sizes and numbers together: what is made of a number at one size says nothing of another.
+TEST(CompiledSizes, S95_what_is_made_of_a_number_may_go_with_the_size) {
+    using Calls = std::vector<std::pair<int64_t, double>>; // lengths, numbers
+    const auto check = [](const char *what, auto number, const Calls &calls) {
+        const auto f = [&](const Tensor &x, double a) { return x * number(x.size(0), a); };
+        const auto compiled = compile(f);
+        for (const auto &[n, a] : calls)
+            expect_same(compiled(ones({n}), a), f(ones({n}), a),
+                        std::string(what) + " of " + std::to_string(n) + " and " + std::to_string(a));
+    };
+    using N = int64_t;
+    check("product", [](N n, double a) { return a * double(n); },
+          {{1, .5}, {1, .7}, {2, 0}, {2, .5}, {2, .7}});
+    check("product", [](N n, double a) { return a * double(n); },
+          {{2, 0}, {1, .5}, {1, .7}, {2, .5}, {2, .7}});
+    check("power", [](N n, double a) { return std::pow(a, n); },
+          {{1, .5}, {1, .7}, {2, 1}, {2, .5}, {2, .7}});
+    check("one", [](N n, double a) { return n > 10 ? 1 : a; },
+          {{4, .5}, {4, .7}, {20, 1}, {20, .5}, {20, .7}});
+    check("2.5", [](N n, double a) { return n > 10 ? 2.5 : a; },
+          {{4, .5}, {4, .7}, {20, 2.5}, {20, .5}, {20, .7}});
+    check("least", [](N n, double a) { return std::min(a, double(n)); },
+          {{9, .5}, {9, .7}, {2, 1.5}, {2, 2.5}, {2, 1.25}});
+    check("exponent", [](N n, double a) { return std::pow(double(n), a); },
+          {{2, .5}, {2, .5}, {1, .5}, {1, .7}, {3, .5}, {3, .7}, {3, .9}});
+    check("square", [](N n, double a) { return n > 10 ? a * a : 2.0; },
+          {{4, .5}, {4, .7}, {20, .5}, {20, .5}, {30, .5}, {30, .7}, {30, .5}});
+    const auto two = [](const Tensor &x, double a, double b) { return x * (x.size(0) > 10 ? a : b); };
+    const auto compiled = compile(two);
+    for (const auto &[n, a, b] : std::vector<std::tuple<N, double, double>>{
+             {4, .1, .2}, {4, .3, .4}, {20, .5, .5}, {20, .5, .6}, {20, .7, .6}})
+        expect_same(compiled(ones({n}), a, b), two(ones({n}), a, b));
+    const auto kept = [](const Tensor &x, double keep) {
+        const auto k = std::max<int64_t>(1, static_cast<int64_t>(keep * static_cast<double>(x.size(0))));
+        return x.slice(0, 0, k).sum() / double(k);
+    };
+    const auto compiled_kept = compile(kept);
+    for (const auto &[n, a] :
+         Calls{{10, .5}, {10, .5}, {2, .5}, {2, .9}, {20, .5}, {20, .9}, {20, .5}, {30, .9}})
+        expect_same(compiled_kept(arange(n).to(f32), a), kept(arange(n).to(f32), a));
+}
+
+/// A flag that was switched, and a number that shows nothing.
+TEST(CompiledSizes, S95_after_host_state_changed_a_number_has_to_tell) {
+    bool training = true;
+    const auto f = [&](const Tensor &x, double a) { return x * (training ? a : 1.0); };
+    const auto compiled = compile(f);
+    for (const double a : {.5, .7, .9})
+        expect_same(compiled(ones({2}), a), f(ones({2}), a));
+    training = false;
+    host_state_changed();
+    for (const double a : {1., .5, 1., .7})
+        expect_same(compiled(ones({2}), a), f(ones({2}), a));
+}
+
+TEST(CompiledSizes, S91_a_captured_table_for_each_size) {
+    std::map<int64_t, Tensor> tables;
+    for (int64_t n = 4; n < 8; ++n) {
+        tables[n] = full({n}, 10);
+        tables[n].eval();
+    }
+    const auto f = [&](const Tensor &x) { return x + tables[x.size(0)]; };
+    const auto compiled = compile(f);
+    for (const int64_t n : {4, 4, 5, 5, 6})
+        expect_same(compiled(tables[n]), f(tables[n]));
+    for (const int64_t n : {6, 7, 7, 6})
+        expect_same(compiled(ones({n})), f(ones({n})));
+}
+
+/// The recordings of so many sizes would else keep a tensor each.
+TEST(CompiledSizes, S91_tensors_that_are_exchanged_are_let_go) {
+    Tensor cache;
+    const auto f = compile([&](const Tensor &x, int64_t at) { return (cache * x).sum() + at; });
+    int alive = 0, most = 0;
+    for (int i = 0; i < 200; ++i) {
+        auto *const memory = new std::vector<float>(64, static_cast<float>(i));
+        ++alive;
+        cache = from_blob(memory->data(), {64}, [&alive, memory](void *) {
+            delete memory;
+            --alive;
+        });
+        EXPECT_EQ(f(ones({1}), i).item<float>(), 65.0f * static_cast<float>(i));
+        most = std::max(most, alive);
+    }
+    EXPECT_LE(most, 24);
+}
+
+/// More ways of a function than are remembered: the last ones are.
+TEST(CompiledSizes, S90_many_loop_counts) {
+    const auto f = [](const Tensor &x, int64_t k) {
+        Tensor y = x;
+        for (int64_t i = 0; i < k; ++i)
+            y = y * x + 1;
+        return y;
+    };
+    const auto compiled = compile(f);
+    for (int64_t k = 1; k < 30; ++k)
+        for (int i = 0; i < 2; ++i)
+            expect_same(compiled(full({4}, 0.5), k), f(full({4}, 0.5), k));
+    for (int64_t n = 10; n < 30; ++n)
+        for (int i = 0; i < 2; ++i)
+            expect_same(compiled(full({n}, 0.5), 29), f(full({n}, 0.5), 29));
+    EXPECT_GE(compiled.stats().replays, 18) << compiled.stats().why;
+}
+
+/// What a compiled function captures may call it while it goes.
+TEST(CompiledSizes, S91_captured_memory_that_calls_the_function_when_it_goes) {
+    int called = 0;
+    {
+        Compiled<std::function<Tensor(const Tensor &)>> *self = nullptr;
+        std::vector<float> memory(4, 2);
+        Tensor captured = from_blob(memory.data(), {4}, [&](void *) {
+            ++called;
+            if (self)
+                (*self)(ones({4}));
+        });
+        Tensor other = ones({4});
+        const Tensor *now = &captured;
+        auto f = std::make_unique<Compiled<std::function<Tensor(const Tensor &)>>>(
+            compile(std::function<Tensor(const Tensor &)>([&](const Tensor &x) { return x + *now; })));
+        self = f.get();
+        for (int i = 0; i < 3; ++i)
+            (*f)(ones({4}));
+        now = &other;
+        captured = Tensor();
+        f.reset();
+        self = nullptr;
+    }
+    EXPECT_EQ(called, 1);
 }
 
 TEST(CompiledSizes, S91_batches_of_many_sizes_train_as_ever) {
