@@ -1,8 +1,7 @@
 // Program files without the rest of Lazuli: this process has liblazuli-run.so, no compiler and no LLVM.
 //
-//   companion_run_file FILE    loads it and calls it once with ones; prints the seconds since the begin of
-//   main, and
-//                              the first element of the result
+//   companion_run_file FILE    loads it and calls it once with ones; prints the seconds since main began,
+//                              and the first element of the result
 //   companion_run_file         answers `FILE` with the seconds of one call, in a burst (burst.h)
 #include "bench/support/burst.h"
 #include "bench/support/companion.h"

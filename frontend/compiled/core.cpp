@@ -128,8 +128,7 @@ void CompiledCore::check(const CompiledEntry &entry, CompiledPlan &plan) const {
             loc);
 }
 
-/// Whether another recording agreed with this one, which is no recording of the entry yet. The form hears of
-/// it.
+/// Whether another recording of the same sizes agreed with this one, which is no recording of the entry yet.
 bool CompiledCore::is_confirmed(CompiledEntry &entry, CompiledPlan &plan) {
     std::string why;
     const auto agrees = [&](const auto &other) { return learn(plan, *other, why); };

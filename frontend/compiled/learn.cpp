@@ -129,15 +129,15 @@ bool is_telling(double x) {
     return x != 0 && x != 1 && x != -1;
 }
 
-constexpr NumberForm kForms[] = {NumberForm::Itself, NumberForm::Negated, NumberForm::Inverse,
-                                 NumberForm::FromOne};
+constexpr NumberForm kEachForm[] = {NumberForm::Itself, NumberForm::Negated, NumberForm::Inverse,
+                                    NumberForm::FromOne};
 
 /// Whether the value of the number that a word was made of shows that it is made of it now, too: no other
 /// number gives it.
 bool shows(const CompiledPlan &now, const CompiledPlan::Word &word) {
     int makers = 0;
     for (const double number : now.numbers)
-        makers += std::ranges::any_of(kForms, [&](NumberForm form) {
+        makers += std::ranges::any_of(kEachForm, [&](NumberForm form) {
             return same_bits(in_form(number, form), std::bit_cast<double>(now.words[word.at]));
         });
     return makers == 1 && is_telling(now.numbers[word.of]);
@@ -162,7 +162,7 @@ bool add_learned(std::vector<CompiledPlan::Word> &again, const CompiledPlan &now
 int find_number(const CompiledPlan &now, const CompiledPlan &before, uint32_t at, CompiledPlan::Word &found) {
     int candidates = 0;
     for (uint32_t k = 0; k < now.numbers.size(); ++k)
-        for (const NumberForm form : kForms)
+        for (const NumberForm form : kEachForm)
             if (is_another(now.numbers[k], before.numbers[k]) &&
                 same_bits(in_form(now.numbers[k], form), std::bit_cast<double>(now.words[at])) &&
                 same_bits(in_form(before.numbers[k], form), std::bit_cast<double>(before.words[at])) &&

@@ -237,15 +237,17 @@ void Devices::find_cuda(const Options &options, codegen::KernelCache *kernels) {
         why_no_gpu_ = cuda_availability_ + " LAZULI_VIRTUAL_GPUS=2 makes virtual GPUs.";
 }
 
-std::vector<Devices::FileCompiler> Devices::file_compilers(ir::Device device) const {
+std::vector<Devices::FileCompiler> Devices::file_compilers(ir::Device device, bool fast_math) const {
     const codegen::Nvrtc nvrtc = codegen::load_nvrtc(nvrtc_);
     const int sm = backend(device).properties().cuda->sm;
     const int architecture = codegen::cuda_architecture(nvrtc, sm);
     std::vector<FileCompiler> compilers;
     if (architecture == sm)
-        compilers.push_back({codegen::make_cuda_compiler(nvrtc, sm), static_cast<uint32_t>(sm)});
-    compilers.push_back({codegen::make_cuda_compiler(nvrtc, sm, {}, codegen::CudaCode::Ptx),
-                         static_cast<uint32_t>(architecture)});
+        compilers.push_back(
+            {codegen::make_cuda_compiler(nvrtc, sm, {.fast_math = fast_math}), static_cast<uint32_t>(sm)});
+    compilers.push_back(
+        {codegen::make_cuda_compiler(nvrtc, sm, {.fast_math = fast_math}, codegen::CudaCode::Ptx),
+         static_cast<uint32_t>(architecture)});
     return compilers;
 }
 
@@ -259,7 +261,7 @@ std::string Devices::cuda_availability() const {
     return cuda_availability_ + " " + runtime::cuda::describe_products();
 }
 #else
-std::vector<Devices::FileCompiler> Devices::file_compilers(ir::Device) const {
+std::vector<Devices::FileCompiler> Devices::file_compilers(ir::Device, bool) const {
     return {};
 }
 runtime::LibrarySource Devices::library_source() const {

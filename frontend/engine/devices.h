@@ -69,7 +69,7 @@ public:
         std::unique_ptr<const codegen::Compiler> compiler;
         uint32_t sm; ///< that it makes code for, 90 for 9.0
     };
-    std::vector<FileCompiler> file_compilers(ir::Device device) const;
+    std::vector<FileCompiler> file_compilers(ir::Device device, bool fast_math) const;
     /// `NVRTC 13.0`; empty where there is no CUDA device.
     const std::string &nvrtc_name() const { return nvrtc_name_; }
     /// What the library's functions launch on CUDA devices; null where there is none.

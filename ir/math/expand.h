@@ -14,7 +14,7 @@ enum class PhiloxForm : uint8_t { Arithmetic, Whole };
 /// How near functions are to the correctly rounded result.
 enum class Accuracy : uint8_t {
     TwoUlp,
-    Fast ///< LAZULI_FAST_MATH: of pow the exponent y log2(x) is rounded, and subnormals are taken for zero
+    Fast ///< LAZULI_FAST_MATH: of pow the exponent y log2(x) is rounded, and subnormal results are 0
 };
 
 struct MathForms {

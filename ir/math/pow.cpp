@@ -152,7 +152,7 @@ Expr scale_far(Expr c, double limit) {
     return select(c < -limit, c.constant(0.0), root * root);
 }
 
-/// The power of |x| with what a negative x and an exponent of 2 make of it.
+/// The power of |x| with what a negative x makes of it.
 Expr with_signs(Expr x, Expr y, Expr magnitude) {
     const Expr a = abs(x);
     const Expr integral = equal(trunc(y), y); // infinities too
@@ -180,25 +180,21 @@ Expr pow(Expr x, Expr y) {
 Expr fast::pow(Expr x, Expr y) {
     const Format f(x);
     const Expr a = abs(x);
-    const Expr exponent =
-        (a.as_int() - f.pick<int64_t>(0x3f2aaaab, 0x3fe5555555555555)) & ~((int64_t{1} << f.mantissa()) - 1);
-    const Expr e = exponent.cast(x.dtype()) * f.pick(0x1p-23, 0x1p-52);
-    const Expr m = (a.as_int() - exponent).as_float() - 1.0;
+    const auto [e, m, rare] = split(a);
     const Expr tail = poly(m, f.wide ? std::span<const double>(kLog2F64) : kLog2F32);
-    const Expr product = y * fma(m, std::numbers::log2e, fma(tail, m * m, e));
+    const Expr log = fma(m, std::numbers::log2e, fma(tail, m * m, e));
+    const Expr product = y * log;
     const Expr t = product + f.magic();
     const Expr r = product - (t - f.magic());
     const Expr p = fma(poly(r, f.wide ? std::span<const double>(kExp2F64) : kExp2F32), r, 1.0);
     const Expr power = (p.as_int() + (t.as_int() << f.mantissa())).as_float();
-    const double limit = f.pick(126.0, 1022.0);
     // Zero, infinity and NaN, and results that are none of the normal numbers' inside.
-    const Expr log = at_edges(select(a < f.pick(0x1p-126, 0x1p-1022), a.constant(0.0), a),
-                              fma(m, std::numbers::log2e, fma(tail, m * m, e)));
-    const Expr c = at_least(
-        at_most(select(equal(log, 0.0) | equal(y, 0.0), log.constant(0.0), y * log), 2 * limit), -2 * limit);
-    const Expr far = scale_far(c, limit);
-    const Expr usual = (abs(product) < limit) & (a >= f.pick(0x1p-126, 0x1p-1022)) & (a < kInf);
-    return with_signs(x, y, select(equal(y, 2.0), a * a, rarely(!usual, far, power)));
+    const double limit = f.pick(126.0, 1022.0);
+    const Expr high = at_edges(a, log);
+    const Expr exponent = select(equal(high, 0.0) | equal(y, 0.0), 0.0, y * high);
+    const Expr far = scale_far(at_least(at_most(exponent, 2 * limit), -2 * limit), limit);
+    const Expr beyond = rare | !(abs(product) < limit);
+    return with_signs(x, y, select(equal(y, 2.0), a * a, rarely(beyond, far, power)));
 }
 
 } // namespace lz::ir::math

@@ -218,8 +218,7 @@ Elements elements_of(const Weights &weights, const WeightsTensor &tensor, const 
     }
     if (check && hash_of(elements.bytes) != reference.hash)
         fail("and its elements are not those that the program was saved with: bring that file back, or save "
-             "the "
-             "program again");
+             "the program again");
     if (!check && tensor.dtype == ir::DType::Bool && !is_bool_of_each(elements.bytes))
         fail("which is of bools and has a byte that is neither 0 nor 1");
     return elements;

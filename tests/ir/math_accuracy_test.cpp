@@ -330,8 +330,6 @@ void expect_fast_pow() {
             "pow(" + std::to_string(x) + ", " + std::to_string(y) + ") = " + std::to_string(got);
         if (std::isnan(exact)) {
             EXPECT_TRUE(std::isnan(got)) << what;
-        } else if (std::abs(x) > 0 && std::abs(x) < kLeast && y != 2) {
-            EXPECT_TRUE(y == 0 ? got == 1 : got == 0 || std::isinf(got) || got == exact) << what; // as 0
         } else if (std::isinf(exact) || exact == 0 || std::abs(exact) < 2 * kLeast) {
             const bool beside = std::isinf(exact) ? std::abs(got) > std::numeric_limits<T>::max() / 2
                                                   : std::abs(got) < 4 * kLeast;

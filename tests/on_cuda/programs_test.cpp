@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -200,6 +201,30 @@ TEST(OnCudaChild, DISABLED_LoadsWithoutNvrtc) {
     EXPECT_TRUE(error.has("and there is none: the only device is cpu. LAZULI_NVRTC is set: ") &&
                 error.has("liblazuli-run.so runs program files without NVRTC"))
         << error.what;
+}
+
+/// The file's code is made as the function's was.
+TEST_F(OnCudaPrograms, FastMathIsThatOfTheFunction) {
+    const std::string command = "env LAZULI_FAST_MATH=1 LAZULI_TEST_PROGRAM=" + file_ + " " +
+                                std::filesystem::read_symlink("/proc/self/exe").string() +
+                                " --gtest_also_run_disabled_tests --gtest_filter=OnCudaFastMathChild.* > " +
+                                (folder_ / "out") + " 2>&1";
+    EXPECT_EQ(std::system(command.c_str()), 0) << read_bytes(folder_ / "out");
+}
+TEST(OnCudaFastMathChild, DISABLED_SavesAndLoads) {
+    const std::string file = ::getenv("LAZULI_TEST_PROGRAM");
+    manual_seed(7);
+    const Tensor x = randn({500}), y = randn({500}), z = randn({500});
+    const std::vector<float> a = x.to_vector<float>(), b = y.to_vector<float>(), c = z.to_vector<float>();
+    std::vector<float> contracted;
+    for (size_t i = 0; i < a.size(); ++i)
+        contracted.push_back(std::fma(a[i], b[i], c[i]));
+    const Tensors on_gpu{x.to(kFirst), y.to(kFirst), z.to(kFirst)};
+    const auto f = compile([](const Tensors &in) { return in[0] * in[1] + in[2]; });
+    for (int call = 0; call < 3; ++call)
+        EXPECT_EQ(f(on_gpu).cpu().to_vector<float>(), contracted);
+    save_program(file, f);
+    EXPECT_EQ(load_program(file)(on_gpu)[0].cpu().to_vector<float>(), contracted);
 }
 
 TEST_F(OnCudaPrograms, WithoutCublasltProductsOfAFileAreAnError) {

@@ -82,7 +82,8 @@ const std::vector<ProgramCode::Impl::Maker> &ProgramCode::Impl::cuda_makers(ir::
     const int sm = devices().backend(device).properties().cuda->sm;
     const auto [found, is_new] = makers.try_emplace(sm);
     if (is_new)
-        for (Devices::FileCompiler &made : devices().file_compilers(device)) {
+        for (Devices::FileCompiler &made :
+             devices().file_compilers(device, Engine::get().options().fast_math)) {
             found->second.push_back({made.compiler.get(), made.sm, made.compiler->key()});
             cuda_compilers.push_back(std::move(made));
         }

@@ -443,8 +443,8 @@ const CompiledFunction &function_of(const Compiled<F> &compiled) {
 
 /// `f` compiled: a function of tensors, floats, and structures of them, which gives tensors and structures of
 /// them. Modules, optimizers and other state it captures by reference; what it changes in place is changed by
-/// each replay as well. `f` is called again for every new signature and whenever what it would do cannot be
-/// known to be the same.
+/// each replay as well. `f` is called again for every new signature and size, and whenever what it would do
+/// cannot be known to be the same.
 template <class F>
 Compiled<std::decay_t<F>> compile(F &&f, const CompiledOptions &options = {},
                                   Location loc = Location::current()) {
