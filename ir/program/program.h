@@ -102,9 +102,10 @@ struct CopyRange {
     int64_t from_begin = 0, to_begin = 0, bytes = 0;
 };
 
-/// Units of Step::cost, of which a core does some 300 in a nanosecond. To begin with several threads, and to
-/// wait for the last of them, takes half a microsecond to one: a launch below this is faster on the calling
-/// thread. (Sums of 16,384 elements took 2.9 us on two threads, and take 1.3; of 131,072, 3.9 either way.)
+/// Units of Step::cost that a core does in a nanosecond, about.
+inline constexpr int64_t kCostOfNanosecond = 300;
+/// To begin with several threads, and to wait for the last of them, takes half a microsecond to one: a launch
+/// that costs less than this is faster on the calling thread. (Sums of 16,384 elements took 2.9 us on two threads, and take 1.3; of 131,072, 3.9 either way.)
 inline constexpr int64_t kAloneCost = 1 << 20;
 
 struct Step {

@@ -30,7 +30,7 @@ constexpr int64_t kLine = 64;
 /// What one way of a first-level cache holds, on all x86-64 processors since 2008; and at least one of a
 /// second-level cache.
 constexpr int64_t kWayBytes = 4096, kSetsBytes = 64 << 10;
-constexpr int64_t kSerialWork = 96 * 96 * 96; ///< multiply-adds that are not worth a second thread
+constexpr int64_t kSerialWork = 56 * 56 * 56; ///< multiply-adds that are not worth a second thread
 // Of tile registers, on Xeons of the Sapphire and Emerald Rapids kinds. `bench_matmul`, bf16 and i8: a panel
 // of rhs, 32 KiB, is met by all rows of lhs that stay in the second-level cache, 256. Half as much of each
 // reads and writes the sums of long products twice as often, and was 2 to 7 % slower from 512 to 2048; twice

@@ -1,5 +1,5 @@
 #pragma once
-/// Threads of the process: one pool (oneTBB) for kernels, library calls and compilation.
+/// Threads of the process: one pool for kernels, library calls and compilation.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,8 +25,9 @@ private:
 
 /// Runs fn over [0, n) in ranges of at least `grain`, on the pool and the calling thread; returns when all is
 /// done. The first exception is thrown again here. Nested calls are fine. Throws Failure(State) in a child
-/// forked after the parent has run something (S65).
-void parallel_for(int64_t n, int64_t grain, RangeFn fn);
+/// forked after the parent has run something (S65). `nanoseconds`: about how long one thread would take for
+/// all of it. A short loop uses threads that are awake, and is not worth waking others.
+void parallel_for(int64_t n, int64_t grain, RangeFn fn, int64_t nanoseconds = INT64_MAX);
 
 /// Scratch of the calling thread, 64-byte aligned, at least `bytes`, kept until the thread ends. Not
 /// reentrant: one kernel at a time on a thread uses it.

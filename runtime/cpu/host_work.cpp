@@ -16,6 +16,8 @@ namespace {
 
 /// Units of Step::cost. Handing a range to a thread that is awake costs about as much as this.
 constexpr int64_t kRangeCost = 64 << 10;
+/// What products, which are the launches with scratch, do in a nanosecond.
+constexpr int64_t kProductCost = 3 * ir::kCostOfNanosecond;
 /// A copy of this many bytes is shared between threads.
 constexpr size_t kCopyRange = size_t{1} << 20;
 
@@ -152,11 +154,13 @@ void run_launch(const Backend::Launch &launch) {
         grain = std::max(grain, (items - 1) / LeftOver::kRanges + 1);
     }
     LeftOver left;
-    parallel_for(items, std::clamp<int64_t>(grain, 1, std::max<int64_t>(items, 1)),
-                 [&](int64_t begin, int64_t end) {
-                     if (!left.takes(launch, begin, end))
-                         run_items(launch, begin, end);
-                 });
+    parallel_for(
+        items, std::clamp<int64_t>(grain, 1, std::max<int64_t>(items, 1)),
+        [&](int64_t begin, int64_t end) {
+            if (!left.takes(launch, begin, end))
+                run_items(launch, begin, end);
+        },
+        launch.cost / (launch.worker_bytes ? kProductCost : ir::kCostOfNanosecond));
     left.run(launch);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-/// Where oneTBB is: the threads behind parallel_for. Everything that includes its headers is in pool.cpp,
-/// which ThreadSanitizer builds leave uninstrumented (the library itself is, so half of its synchronisation
-/// would be seen); the atomics of parallel.cpp order what callers and workers share.
+/// Where oneTBB is: its threads are those behind parallel_for. Everything that includes its headers is in
+/// pool.cpp, which ThreadSanitizer builds leave uninstrumented (the library itself is, so half of its
+/// synchronisation would be seen); the atomics of parallel.cpp order what callers and workers share.
 
 #include <cstddef>
 
@@ -11,8 +11,10 @@ namespace lz::runtime {
 size_t pool_threads();
 /// Makes it that many, from the next loop on.
 void select_pool(size_t threads);
-/// Calls work(context, slot) for each slot below `slots`, on the pool and the calling thread; returns when
-/// all have returned, and throws again the first exception.
-void run_on_pool(size_t slots, void (*work)(void *context, size_t slot), void *context);
+/// Calls work(context, 0) here and work(context, slot), with slots from 1 on, on threads of the pool: at most
+/// `slots` - 1 of them, as many as are free and come before the call here has returned. Returns when all have
+/// returned, and throws again the first exception. `is_long`: worth waking threads that sleep, which costs
+/// some 10 microseconds; else those come that are awake from an earlier loop.
+void run_on_pool(size_t slots, bool is_long, void (*work)(void *context, size_t slot), void *context);
 
 } // namespace lz::runtime

@@ -8,11 +8,13 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <random>
 #include <span>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -51,6 +53,47 @@ private:
     std::vector<Page> pages_ = std::vector<Page>((size_t{64} << 20) / sizeof(Page));
     std::span<char> memory_{pages_.front().bytes, pages_.size() * sizeof(Page)};
 };
+
+/// Loops of several callers, short ones (which wake nobody) and long ones, nested and failing ones, on pools
+/// of any size, one directly after the other and with pauses in which the pool's threads go to sleep.
+TEST(PoolThreads, EachLoopOfEachCallerIsDoneWholeBeforeItReturns) {
+    const int threads_before = num_threads();
+    on_threads(4, [](int t) {
+        std::mt19937 random(static_cast<unsigned>(t));
+        std::vector<int> seen;
+        for (int i = 0; i < 400; ++i) {
+            if (t == 0 && i % 50 == 0)
+                set_num_threads(1 + i / 50 % 5);
+            if (random() % 64 == 0)
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            const auto n = static_cast<int64_t>(random() % 300);
+            const int64_t time = random() % 2 ? 1000 : INT64_MAX;
+            const bool nests = random() % 16 == 0, fails = n > 0 && random() % 16 == 0;
+            seen.assign(static_cast<size_t>(n), 0);
+            const auto count = [&](int64_t begin, int64_t end) {
+                for (int64_t k = begin; k < end; ++k)
+                    ++seen[static_cast<size_t>(k)];
+            };
+            const auto piece = [&](int64_t begin, int64_t end) {
+                if (nests)
+                    parallel_for(
+                        end - begin, 1, [&](int64_t b, int64_t e) { count(begin + b, begin + e); }, time);
+                else
+                    count(begin, end);
+                if (fails && end == n)
+                    throw std::runtime_error("the last piece");
+            };
+            if (fails)
+                EXPECT_THROW(parallel_for(n, 1, piece, time), std::runtime_error);
+            else
+                parallel_for(n, 1, piece, time);
+            // Where one failed, others may have been left out, but none is done after the return.
+            for (const int times : seen)
+                ASSERT_TRUE(times == 1 || (fails && times == 0)) << times;
+        }
+    });
+    set_num_threads(threads_before);
+}
 
 TEST(AllocatorThreads, ASegmentIsFoundWhereOneThatIsGivenBackWas) {
     OneSegment source;
