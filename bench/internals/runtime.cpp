@@ -167,6 +167,29 @@ void empty_loop(benchmark::State &state) {
 }
 BENCHMARK(empty_loop)->Arg(1)->Arg(2)->Arg(1024)->UseRealTime();
 
+/// A loop of two ranges of so many dependent additions, of about a nanosecond each: how soon a second thread
+/// helps. On one thread it takes `alone`.
+void two_ranges(benchmark::State &state) {
+    const auto range = [&](int64_t, int64_t) {
+        double sum = 0;
+        for (int64_t i = 0; i < state.range(0); ++i)
+            benchmark::DoNotOptimize(sum += 1);
+    };
+    const auto time = [&](int n, auto &&run) {
+        const auto begin = std::chrono::steady_clock::now();
+        for (int i = 0; i < n; ++i)
+            run();
+        return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count() / n;
+    };
+    state.counters["alone"] = time(1000, [&] {
+        range(0, 1);
+        range(1, 2);
+    });
+    for (auto _ : state)
+        runtime::parallel_for(2, 1, range, 1000);
+}
+BENCHMARK(two_ranges)->RangeMultiplier(4)->Range(256, 1 << 14)->UseRealTime();
+
 } // namespace
 
 BENCHMARK_MAIN();

@@ -42,49 +42,6 @@ void note_first_use() {
     g_use.compare_exchange_strong(none, Use::Used);
 }
 
-// --- one loop
-
-/// The pieces [next, end) of a thread's share, on a cache line of their own.
-struct alignas(64) Share {
-    std::atomic<int64_t> next{0};
-    int64_t end = 0;
-};
-
-/// Each thread takes the pieces of its own contiguous share first (neighbouring memory stays in its cache),
-/// then helps the others. `order_` puts what the caller wrote before the pieces, and the pieces before its
-/// return: oneTBB does too, but ThreadSanitizer does not see it.
-class Loop {
-public:
-    Loop(int64_t n, int64_t pieces, std::span<Share> shares, const RangeFn &fn)
-        : quotient_(n / pieces), remainder_(n % pieces), shares_(shares), fn_(fn) {
-        auto threads = static_cast<int64_t>(shares.size());
-        for (int64_t s = 0; s < threads; ++s) {
-            shares[static_cast<size_t>(s)].end = pieces * (s + 1) / threads;
-            shares[static_cast<size_t>(s)].next.store(pieces * s / threads, std::memory_order_relaxed);
-        }
-        order_.store(0, std::memory_order_release);
-    }
-
-    void work(size_t self) {
-        (void)order_.load(std::memory_order_acquire);
-        for (size_t k = 0; k < shares_.size(); ++k) {
-            Share &share = shares_[self + k < shares_.size() ? self + k : self + k - shares_.size()];
-            for (int64_t piece; (piece = share.next.fetch_add(1, std::memory_order_relaxed)) < share.end;)
-                fn_(begin(piece), begin(piece + 1));
-        }
-        order_.fetch_add(1, std::memory_order_release);
-    }
-    void join() const { (void)order_.load(std::memory_order_acquire); }
-
-private:
-    int64_t begin(int64_t piece) const { return piece * quotient_ + std::min(piece, remainder_); }
-
-    int64_t quotient_, remainder_;
-    std::span<Share> shares_;
-    const RangeFn &fn_;
-    std::atomic<int64_t> order_{0};
-};
-
 } // namespace
 
 void check_not_forked() {
@@ -109,14 +66,8 @@ void parallel_for(int64_t n, int64_t grain, RangeFn fn, int64_t nanoseconds) {
         fn(0, n);
         return;
     }
-    Share few[16];
-    std::vector<Share> many(threads > 16 ? static_cast<size_t>(threads) : 0);
-    std::span<Share> shares = many.empty() ? std::span(few, static_cast<size_t>(threads)) : std::span(many);
-    Loop loop(n, std::min(ranges, threads * kPiecesPerThread), shares, fn);
-    run_on_pool(
-        shares.size(), nanoseconds >= kWorthWaking,
-        [](void *context, size_t slot) { static_cast<Loop *>(context)->work(slot); }, &loop);
-    loop.join();
+    run_on_pool({n, std::min(ranges, threads * kPiecesPerThread), fn}, static_cast<size_t>(threads),
+                nanoseconds >= kWorthWaking);
 }
 
 namespace {

@@ -3,16 +3,12 @@
 #include "ir/host/float_environment.h"
 #include "runtime/before_exit.h"
 #include "runtime/cpu/cgroup.h"
-
-#include <oneapi/tbb/global_control.h>
-#include <oneapi/tbb/task_arena.h>
+#include "runtime/cpu/workers.h"
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdint>
 #include <exception>
-#include <iterator>
 #include <memory>
 #include <mutex>
 #include <sched.h>
@@ -25,39 +21,7 @@ namespace lz::runtime {
 
 namespace {
 
-int default_threads() {
-    int cpus = static_cast<int>(std::thread::hardware_concurrency());
-    cpu_set_t mask;
-    if (sched_getaffinity(0, sizeof(mask), &mask) == 0)
-        cpus = CPU_COUNT(&mask);
-    return std::max(1, std::min(cpus, cgroup_cpus().value_or(cpus)));
-}
-
-/// Threads of the pool in use, once there is one: what each launch asks for.
-constinit std::atomic<size_t> g_threads{0};
-
-// --- helping a caller
-
-/// What the caller of a loop has to do, on its stack until nobody works for it any more.
-struct alignas(64) Job {
-    Job(void (*function)(void *, size_t), void *argument) : work(function), context(argument) {}
-
-    void run(size_t slot) {
-        try {
-            const ir::FloatEnvironment environment; // oneTBB gives workers somebody's own
-            work(context, slot);
-        } catch (...) {
-            if (!failed.exchange(true, std::memory_order_relaxed))
-                error = std::current_exception();
-        }
-    }
-
-    void (*const work)(void *context, size_t slot);
-    void *const context;
-    std::atomic<size_t> next_slot{1}; ///< the caller has slot 0
-    std::atomic<bool> failed{false};
-    std::exception_ptr error; ///< the first one
-};
+// --- waiting
 
 /// Turns of a loop that waits, for a while.
 class Spin {
@@ -100,47 +64,91 @@ constexpr std::chrono::microseconds kLinger{200};
 /// after that it sleeps between two looks.
 constexpr std::chrono::microseconds kAttentive{50}, kPatient{2000}, kNap{50};
 
-/// A place where a worker of oneTBB's waits for jobs: those of the next loops, after its first one. A loop
-/// that finds it waiting has its help in a fraction of a microsecond, where oneTBB's own loops take one or
-/// two to find a worker that is awake.
+// --- one loop
+
+/// The pieces [next, end) of one thread, on a cache line of their own.
+struct alignas(64) Share {
+    std::atomic<int64_t> next{0};
+    int64_t end = 0;
+
+    /// A piece, or `end` and more.
+    int64_t take() {
+        // Looking disturbs other threads less than taking.
+        const int64_t now = next.load(std::memory_order_relaxed);
+        return now < end ? next.fetch_add(1, std::memory_order_relaxed) : now;
+    }
+};
+
+/// What the caller of a loop wants to have done; on its stack until nobody works for it any more.
+struct alignas(64) Job {
+    Job(const PoolLoop &loop, std::span<Share> all)
+        : fn(loop.fn), quotient(loop.n / loop.pieces), remainder(loop.n % loop.pieces), shares(all) {
+        const auto threads = static_cast<int64_t>(shares.size());
+        for (int64_t s = 0; s < threads; ++s) {
+            shares[static_cast<size_t>(s)].next.store(loop.pieces * s / threads, std::memory_order_relaxed);
+            shares[static_cast<size_t>(s)].end = loop.pieces * (s + 1) / threads;
+        }
+    }
+
+    /// The pieces of share number `self` first (neighbouring memory stays in its thread's cache), then those
+    /// that others have left, up to an exception.
+    void run(size_t self) {
+        try {
+            const ir::FloatEnvironment environment; // workers have somebody's own
+            for (size_t k = 0; k < shares.size(); ++k) {
+                Share &share = shares[self + k < shares.size() ? self + k : self + k - shares.size()];
+                for (int64_t piece; (piece = share.take()) < share.end;)
+                    fn(begin(piece), begin(piece + 1));
+            }
+        } catch (...) {
+            if (!failed.exchange(true, std::memory_order_relaxed))
+                error = std::current_exception();
+        }
+    }
+
+    // What a worker needs to begin is in one line.
+    const RangeFn fn;
+    const int64_t quotient, remainder;
+    const std::span<Share> shares;
+    std::atomic<bool> failed{false};
+    std::exception_ptr error; ///< the first one
+
+private:
+    int64_t begin(int64_t piece) const { return piece * quotient + std::min(piece, remainder); }
+};
+
+/// A place where a worker waits for jobs: those of the next loops, after its first one. A loop that finds it
+/// waiting has its help in a fraction of a microsecond.
 ///
 /// One word says how things stand: a phase, and the job that it is about.
 class alignas(64) Seat {
 public:
-    /// Whether the worker who is here, if one is, has this job now.
-    bool give(Job &job) {
-        uintptr_t waiting = word(Phase::Waiting);
-        return state_.load(std::memory_order_relaxed) == waiting &&
-               state_.compare_exchange_strong(waiting, word(Phase::Given, &job), std::memory_order_release,
-                                              std::memory_order_relaxed);
-    }
+    /// Whether the worker who is here, if one is, has this job now, with share number `share` as its own.
+    bool give(Job &job, size_t share) { return give(job, share, Phase::Waiting); }
 
-    /// Likewise the worker who comes next: `call()` sends for one if none is on its way.
-    template <class Call>
-    bool give_ahead(Job &job, Call call) {
-        for (const Phase before : {Phase::Coming, Phase::Gone}) {
-            uintptr_t expected = word(before);
-            if (!state_.compare_exchange_strong(expected, word(Phase::GivenAhead, &job),
-                                                std::memory_order_release, std::memory_order_relaxed))
-                continue;
-            if (before == Phase::Gone)
-                try {
-                    call();
-                } catch (...) { // the loop does without
-                    state_.store(word(Phase::Gone), std::memory_order_relaxed);
-                    return false;
-                }
+    /// Likewise the worker who comes next: `send()` sends for one if none is on its way.
+    template <class Send>
+    bool give_ahead(Job &job, size_t share, Send send) {
+        if (give(job, share, Phase::Coming))
             return true;
+        if (!give(job, share, Phase::Gone))
+            return false;
+        try {
+            send();
+            return true;
+        } catch (...) { // the loop does without
+            state_.store(word(Phase::Gone), std::memory_order_relaxed);
+            return false;
         }
-        return false;
     }
 
-    /// Of one whom the job was given: takes it back if it is not begun, else waits until it is done.
+    /// Takes the job back if it is not begun, else waits until it is done.
     void finish(Job &job) {
         for (const auto &[given, before] :
              {std::pair{Phase::Given, Phase::Waiting}, std::pair{Phase::GivenAhead, Phase::Coming}}) {
             uintptr_t expected = word(given, &job);
-            if (state_.compare_exchange_strong(expected, word(before), std::memory_order_relaxed))
+            if (state_.load(std::memory_order_relaxed) == expected &&
+                state_.compare_exchange_strong(expected, word(before), std::memory_order_relaxed))
                 return;
         }
         const auto done = [&] {
@@ -165,7 +173,7 @@ public:
                 if (!state_.compare_exchange_strong(now, word(Phase::Working, job), std::memory_order_acquire,
                                                     std::memory_order_relaxed))
                     break;
-                job->run(job->next_slot.fetch_add(1, std::memory_order_relaxed));
+                job->run(share_);
                 state_.store(word(Phase::Waiting), std::memory_order_release);
                 spin = Spin(kLinger, yields);
                 break;
@@ -173,6 +181,8 @@ public:
                 if (!spin.turn() &&
                     state_.compare_exchange_strong(now, word(Phase::Gone), std::memory_order_relaxed))
                     return;
+                break;
+            case Phase::Filling:
                 break;
             default:
                 state_.compare_exchange_strong(now, word(Phase::Waiting), std::memory_order_relaxed);
@@ -184,6 +194,7 @@ private:
     enum class Phase : uintptr_t {
         Gone,       ///< no worker is here, and none is on its way
         Coming,     ///< one is on its way
+        Filling,    ///< a caller is writing the share
         GivenAhead, ///< a job is given to one on its way
         Waiting,    ///< one is here
         Given,      ///< a job is given to one who is here
@@ -194,35 +205,82 @@ private:
         return reinterpret_cast<uintptr_t>(job) | static_cast<uintptr_t>(phase);
     }
 
+    bool give(Job &job, size_t share, Phase before) {
+        uintptr_t expected = word(before);
+        if (state_.load(std::memory_order_relaxed) != expected ||
+            !state_.compare_exchange_strong(expected, word(Phase::Filling), std::memory_order_acquire,
+                                            std::memory_order_relaxed))
+            return false;
+        share_ = share;
+        state_.store(word(before == Phase::Waiting ? Phase::Given : Phase::GivenAhead, &job),
+                     std::memory_order_release);
+        return true;
+    }
+
     std::atomic<uintptr_t> state_{word(Phase::Gone)};
+    size_t share_ = 0; ///< of the job
 };
 
-/// One arena a number of threads that was ever asked for; never destroyed, because other threads may be
-/// inside and static objects of the user's may still compute after main (S68).
-struct Pool {
-    /// The arena is made now, and not by a loop that may come when oneTBB's static objects are gone; it keeps
-    /// what loops need.
+// --- pools
+
+int default_threads() {
+    int cpus = static_cast<int>(std::thread::hardware_concurrency());
+    cpu_set_t mask;
+    if (sched_getaffinity(0, sizeof(mask), &mask) == 0)
+        cpus = CPU_COUNT(&mask);
+    return std::max(1, std::min(cpus, cgroup_cpus().value_or(cpus)));
+}
+
+/// Threads of the pool in use, once there is one: what each launch asks for.
+constinit std::atomic<size_t> g_threads{0};
+
+/// One a number of threads that was ever asked for; never destroyed, as its workers are not.
+class Pool {
+public:
     explicit Pool(size_t n)
-        : threads(n), crowded(n > std::thread::hardware_concurrency()), seats(n - 1),
-          arena(static_cast<int>(n), 1) {
-        arena.initialize();
+        : threads(n), crowded_(n > std::thread::hardware_concurrency()), seats_(n - 1),
+          workers_(*new Workers(std::max<size_t>(n - 1, 1))) {}
+
+    /// Gives the job to as many others as it has shares for; calls f(seat) of each.
+    template <class F>
+    void give(Job &job, bool is_long, F f) {
+        size_t share = 1;
+        const auto each = [&](auto &&gives) {
+            for (Seat &seat : seats_) {
+                if (share == job.shares.size())
+                    return;
+                if (gives(seat)) {
+                    ++share;
+                    f(seat);
+                }
+            }
+        };
+        each([&](Seat &seat) { return seat.give(job, share); });
+        if (share < job.shares.size() && sends(is_long))
+            each([&](Seat &seat) { return seat.give_ahead(job, share, [&] { send_to(seat); }); });
     }
-    void send_to(Seat &seat) {
-        arena.enqueue([this, &seat] { seat.work(crowded); });
-    }
+
+    const size_t threads;
+
+private:
     /// Whether workers should be sent for that are not waiting: for a long loop, or where one like this came
     /// a moment ago, so that the next one will find them.
     bool sends(bool is_long) {
         const auto now = std::chrono::steady_clock::now().time_since_epoch();
-        const std::chrono::nanoseconds last(last_alone.exchange(now.count(), std::memory_order_relaxed));
+        const std::chrono::nanoseconds last(last_alone_.exchange(now.count(), std::memory_order_relaxed));
         return is_long || now - last < kLinger;
     }
+    void send_to(Seat &seat) {
+        workers_.send(
+            crowded_ ? [](void *to) { static_cast<Seat *>(to)->work(true); }
+                     : [](void *to) { static_cast<Seat *>(to)->work(false); },
+            &seat);
+    }
 
-    const size_t threads;
-    const bool crowded; ///< there are more of them than processors
-    std::vector<Seat> seats;
-    std::atomic<std::chrono::nanoseconds::rep> last_alone{0}; ///< when a loop last found too few waiting
-    tbb::task_arena arena;
+    const bool crowded_; ///< there are more of them than processors
+    std::vector<Seat> seats_;
+    std::atomic<std::chrono::nanoseconds::rep> last_alone_{0}; ///< when a loop last found too few waiting
+    Workers &workers_;
 };
 
 class Pools {
@@ -254,12 +312,7 @@ public:
         auto found = std::find_if(pools_.begin(), pools_.end(), same);
         if (found == pools_.end())
             found = pools_.insert(pools_.end(), std::make_unique<Pool>(threads));
-        // oneTBB makes no more workers than the hardware has threads unless told to.
-        if (threads > std::thread::hardware_concurrency())
-            more_ =
-                std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism, threads);
-        else
-            more_.reset();
+        allow_threads(threads);
         current_.store(found->get(), std::memory_order_release);
         g_threads.store(threads, std::memory_order_relaxed);
     }
@@ -269,7 +322,6 @@ private:
 
     std::mutex mutex_;
     std::vector<std::unique_ptr<Pool>> pools_;
-    std::unique_ptr<tbb::global_control> more_;
     std::atomic<Pool *> current_{nullptr};
 };
 
@@ -283,23 +335,21 @@ void select_pool(size_t threads) {
     Pools::get().select(threads);
 }
 
-void run_on_pool(size_t slots, bool is_long, void (*work)(void *context, size_t slot), void *context) {
-    Pool &pool = Pools::get().current();
-    const size_t wanted = std::min(slots - 1, pool.seats.size());
-    Seat *few[16];
-    std::vector<Seat *> many(wanted > std::size(few) ? wanted : 0);
-    const std::span<Seat *> given = many.empty() ? std::span(few) : std::span(many);
-    size_t count = 0;
-    Job job(work, context);
-    for (Seat &seat : pool.seats)
-        if (count < wanted && seat.give(job))
-            given[count++] = &seat;
-    if (count < wanted && pool.sends(is_long))
-        for (Seat &seat : pool.seats)
-            if (count < wanted && seat.give_ahead(job, [&] { pool.send_to(seat); }))
-                given[count++] = &seat;
+void run_on_pool(const PoolLoop &loop, size_t threads, bool is_long) {
+    constexpr size_t kFew = 16;
+    Share few_shares[kFew];
+    Seat *few_seats[kFew];
+    std::vector<Share> many_shares(threads > kFew ? threads : 0);
+    std::vector<Seat *> many_seats(many_shares.size());
+    const std::span<Share> shares =
+        many_shares.empty() ? std::span(few_shares, threads) : std::span(many_shares);
+    const std::span<Seat *> seats = many_seats.empty() ? std::span(few_seats) : std::span(many_seats);
+
+    Job job(loop, shares);
+    size_t given = 0;
+    Pools::get().current().give(job, is_long, [&](Seat &seat) { seats[given++] = &seat; });
     job.run(0);
-    for (Seat *const seat : given.first(count))
+    for (Seat *const seat : seats.first(given))
         seat->finish(job);
     if (job.error)
         std::rethrow_exception(job.error);

@@ -1,9 +1,11 @@
 #pragma once
-/// Where oneTBB is: its threads are those behind parallel_for. Everything that includes its headers is in
-/// pool.cpp, which ThreadSanitizer builds leave uninstrumented (the library itself is, so half of its
-/// synchronisation would be seen); the atomics of parallel.cpp order what callers and workers share.
+/// The threads behind parallel_for: oneTBB's (workers.h), which it makes, wakes and lets sleep. One that has
+/// helped with a loop waits awake for the next one for a while, and is given it directly.
+
+#include "runtime/api/parallel.h"
 
 #include <cstddef>
+#include <cstdint>
 
 namespace lz::runtime {
 
@@ -11,10 +13,16 @@ namespace lz::runtime {
 size_t pool_threads();
 /// Makes it that many, from the next loop on.
 void select_pool(size_t threads);
-/// Calls work(context, 0) here and work(context, slot), with slots from 1 on, on threads of the pool: at most
-/// `slots` - 1 of them, as many as are free and come before the call here has returned. Returns when all have
-/// returned, and throws again the first exception. `is_long`: worth waking threads that sleep, which costs
-/// some 10 microseconds; else those come that are awake from an earlier loop.
-void run_on_pool(size_t slots, bool is_long, void (*work)(void *context, size_t slot), void *context);
+
+/// A loop over [0, n) in so many pieces, 1 to n, of even length.
+struct PoolLoop {
+    int64_t n, pieces;
+    const RangeFn &fn;
+};
+/// Runs the pieces of a loop here and on threads of the pool: `threads` of them with this one, or as many as
+/// are free and come before the loop is done. Returns when all pieces are done, and throws again the first
+/// exception; then some may be left out. `is_long`: worth waking threads that sleep, which costs some 10
+/// microseconds; else those come that are awake from an earlier loop.
+void run_on_pool(const PoolLoop &loop, size_t threads, bool is_long);
 
 } // namespace lz::runtime
