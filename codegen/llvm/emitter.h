@@ -253,6 +253,14 @@ private:
     void clear_lanes(const LaneRows &rows, Value memory, Value count);
     void add_to_lane(const LaneRows &rows, Value memory, Value lane, const Values &values);
     Values fold_lanes(const LaneRows &rows, Value memory, Value count);
+    Value used_lanes(const LaneRows &rows, Value begin, Value end);
+    Value bytes_of_rows(const ir::Loop &loop, Value rows);
+    void fill_lane_by_lane(const ir::Loop &loop, std::span<const LaneRows> lanes, Value begin, Value end,
+                           const std::function<void()> &preheader);
+    Partials fill_downwards(const ir::Loop &loop, std::span<const LaneRows> lanes, const Partials &start,
+                            Value begin, Value end, const std::function<void()> &preheader);
+    Partials fold_only_chunk(const ir::Loop &loop, std::span<const LaneRows> lanes, const Partials &start,
+                             Value begin, Value end, const std::function<void()> &preheader);
     Partials fold_across(const ir::Loop &loop, std::span<const LaneRows> lanes, const Partials &start,
                          Value begin, Value end, const std::function<void()> &preheader);
 

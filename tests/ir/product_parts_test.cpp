@@ -97,10 +97,9 @@ public:
     }
 
     /// `apart`: sums lie so much further apart than a tile's own, as those of a result do. Then nothing
-    /// beside them may be written, and there is no row but those of lhs: the last one is that of `last`.
-    void multiplies(int64_t rows, int64_t last, int64_t width, int64_t steps, bool first, int64_t apart) {
+    /// beside them may be written, and there is no row but those of lhs.
+    void multiplies(int64_t rows, int64_t width, int64_t steps, bool first, int64_t apart) {
         const int64_t lhs_row = steps + 3, lhs_step = 1, rhs_step = columns_ + 5, sums_row = columns_ + apart;
-        const int64_t last_sums = apart ? last : rows - 1;
         const Memory<T> lhs = numbers(static_cast<size_t>(rows * lhs_row)),
                         rhs = numbers(static_cast<size_t>((steps + 1) * rhs_step));
         Memory<T> sums = numbers(static_cast<size_t>(set_.rows * sums_row));
@@ -108,10 +107,9 @@ public:
         std::vector<T> expected = before;
         for (int64_t i = 0; i < rows; ++i)
             for (int64_t j = 0; j < width; ++j) {
-                const bool is_last = i + 1 == rows;
-                const auto place = static_cast<size_t>((is_last ? last_sums : i) * sums_row + j);
+                const auto place = static_cast<size_t>(i * sums_row + j);
                 T sum = first ? 0 : before[place];
-                const T *row = lhs.first + (is_last ? last : i) * lhs_row;
+                const T *row = lhs.first + i * lhs_row;
                 for (int64_t k = 0; k < steps; ++k)
                     sum = std::fma(row[k * lhs_step], rhs.first[k * rhs_step + j], sum);
                 expected[place] = sum;
@@ -122,21 +120,17 @@ public:
                                                                .steps = steps,
                                                                .lhs_row = lhs_row,
                                                                .lhs_step = lhs_step,
-                                                               .lhs_last = last * lhs_row,
                                                                .rhs_step = rhs_step,
                                                                .sums_row = sums_row,
-                                                               .sums_last = last_sums * sums_row,
                                                                .first = first,
                                                                .width = width,
                                                                .rows = rows,
                                                                .next = sums.first});
         for (int64_t i = 0; i < set_.rows; ++i)
             for (int64_t j = 0; j < sums_row; ++j)
-                if (apart || i >= rows || j < width || last_sums == last) { // nothing beside them is written
-                    EXPECT_EQ(sums.first[i * sums_row + j], expected[static_cast<size_t>(i * sums_row + j)])
-                        << "row " << i << ", column " << j << " of " << rows << " x " << width << ", "
-                        << steps << " steps, rows " << sums_row << " apart";
-                }
+                EXPECT_EQ(sums.first[i * sums_row + j], expected[static_cast<size_t>(i * sums_row + j)])
+                    << "row " << i << ", column " << j << " of " << rows << " x " << width << ", " << steps
+                    << " steps, rows " << sums_row << " apart";
     }
 
     void packs(Lie lie, int64_t count, int64_t depth, int64_t width) {
@@ -237,14 +231,13 @@ TYPED_TEST_SUITE(ProductPartsOf, Cases);
 
 TYPED_TEST(ProductPartsOf, MultiplyTilesOfAllSizes) {
     Parts<typename TypeParam::T> parts(*this->set_);
-    const int64_t lanes = parts.lanes(), step = this->set_->row_step;
-    for (int64_t rows = step; rows <= this->set_->rows; rows += step)
-        for (const int64_t last : {rows - step, rows - 1})
-            for (const int64_t width : {int64_t{1}, lanes - 1, lanes, lanes + 1, 2 * lanes - 1, 2 * lanes})
-                for (const int64_t steps : {0, 1, 2, 37})
-                    for (const bool first : {false, true})
-                        for (const int64_t apart : {0, 7})
-                            parts.multiplies(rows, last, width, steps, first, apart);
+    const int64_t lanes = parts.lanes();
+    for (int64_t rows = 1; rows <= this->set_->rows; ++rows)
+        for (const int64_t width : {int64_t{1}, lanes - 1, lanes, lanes + 1, 2 * lanes - 1, 2 * lanes})
+            for (const int64_t steps : {0, 1, 2, 37})
+                for (const bool first : {false, true})
+                    for (const int64_t apart : {0, 7})
+                        parts.multiplies(rows, width, steps, first, apart);
 }
 
 TYPED_TEST(ProductPartsOf, PackPanelsOfAllSizes) {
@@ -371,20 +364,17 @@ protected:
             auto *const pack = function<PackPanel>(kBf16Parts->pack_panel_name);
             pack(left.first, lhs.data() + first * lhs_step, m, steps, lhs_row, lhs_step, rows);
             pack(right.first, rhs.data() + first * rhs_step, n, steps, rhs_column, rhs_step, columns);
-            const int64_t height = (m + 1) / 2 * 2;
             function<MultiplyTile>(kBf16Parts->multiply_tile_name)({.lhs = left.first,
                                                                     .rhs = right.first,
                                                                     .sums = sums.first,
                                                                     .steps = (steps + 1) / 2,
                                                                     .lhs_row = 1,
                                                                     .lhs_step = rows,
-                                                                    .lhs_last = m - 1,
                                                                     .rhs_step = columns,
                                                                     .sums_row = columns,
-                                                                    .sums_last = (height - 1) * columns,
                                                                     .first = first == 0,
                                                                     .width = n,
-                                                                    .rows = height,
+                                                                    .rows = m,
                                                                     .next = sums.first});
         }
         for (int64_t i = 0; i < m; ++i)

@@ -343,28 +343,23 @@ private:
             const Value at = b_.add(b_.mul(tile_row_, sums_row()), panel_first_);
             micro_.sums = b_.element(form_.sum, results_.base, at);
             micro_.next_sums = b_.element(form_.sum, micro_.sums, b_.mul(tile_rows_, sums_row()));
-            call_tile(height);
+            call_tile();
             return;
         }
         micro_.sums = b_.element(Elem::I8, scratch_,
                                  b_.add(arg(ContractionArg::SumsOffset), b_.mul(place, b_.i64(tile_bytes))));
         micro_.next_sums = b_.element(Elem::I8, micro_.sums, b_.i64(tile_bytes));
         if (form_.parts)
-            call_tile(height);
+            call_tile();
         else
             choose_microkernel(height);
         b_.if_then(last_pass_, [&] { emit_epilogue(); });
     }
 
-    void call_tile(Value height) {
-        const Value rows = b_.mul(height, b_.i64(form_.row_step));
-        // Of sums that lie in the scratch, all rows have a place.
-        const Value last = b_.sub(result_ ? tile_rows_ : rows, b_.i64(1));
+    void call_tile() {
         put(&ir::ProductTile::lhs, micro_.lhs);
-        put(&ir::ProductTile::lhs_last, micro_.lhs_last);
         put(&ir::ProductTile::sums, micro_.sums);
-        put(&ir::ProductTile::sums_last, b_.mul(last, sums_row()));
-        put(&ir::ProductTile::rows, rows);
+        put(&ir::ProductTile::rows, tile_rows_);
         put(&ir::ProductTile::next, micro_.next_sums);
         b_.call(form_.parts->multiply_tile_name, std::array{tile_});
     }

@@ -65,7 +65,7 @@ Several several(const ir::Contraction &c, const ir::CpuIsa &isa, int mr) {
 const ir::ProductParts *float_parts(const PanelForm &form, const ir::CpuIsa &isa) {
     const ir::PartSet *const set = isa.avx512 ? ir::kAvx512Parts : ir::kAvxParts;
     const bool fits = set && isa.fma && isa.vector_bytes == set->vector_bytes && form.mr == set->rows &&
-                      form.row_step == set->row_step && form.nr == 2 * form.lanes && form.fma && !form.amx;
+                      form.nr == 2 * form.lanes && form.fma && !form.amx;
     return !fits ? nullptr : form.sum == Elem::F64 ? &set->f64 : &set->f32;
 }
 
@@ -99,10 +99,10 @@ PanelForm panel_form(const ir::Phase &phase, const EmitOptions &options) {
     form.lanes = std::max(1, isa.vector_bytes / bytes_of(form.sum));
     form.mr = mr;
     form.nr = nr;
-    form.row_step = form.amx ? ir::kAmxRows : mr > 8 ? 2 : 1;
     form.masks = isa.vector_bytes >= 32;
     form.fma = (isa.fma || c.ascending) && ir::is_float(c.accumulate);
     form.parts = form.pair > 1 ? at_once.parts : float_parts(form, isa);
+    form.row_step = form.amx ? ir::kAmxRows : form.parts || mr <= 8 ? 1 : 2;
     form.pack_gathered_name = form.in_place() ? pack_gathered(form, isa) : nullptr;
     if (form.amx && (mr != 2 * ir::kAmxRows || nr != 2 * ir::kAmxColumns))
         throw ir::Failure(

@@ -308,7 +308,6 @@ struct Gathered : Lanes<T> {
 
 constexpr PartSet kParts = {
     kTileRows,
-    1,
     32,
     {"lz_multiply_tile_avx_f32", "lz_pack_panel_avx_f32", multiply_tile<float>, pack<float>,
      "lz_pack_gathered_avx_f32", pack_gathered<Gathered<float>, kTileRows>, "lz_pack_panels_avx_f32",

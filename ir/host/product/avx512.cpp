@@ -123,7 +123,6 @@ struct Gathered : L {
 
 constexpr PartSet kParts = {
     kTileRows,
-    kRowStep,
     int{kLine},
     {"lz_multiply_tile_f32", "lz_pack_panel_f32", multiply_tile<FloatLanes>, pack<FloatLanes>,
      "lz_pack_gathered_f32", pack_gathered<Gathered<FloatLanes>, kTileRows>, "lz_pack_panels_f32",

@@ -11,7 +11,10 @@
 
 #include <immintrin.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #if !defined(__clang__) // GCC 12 says so of its own intrinsics
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -24,7 +27,7 @@
 namespace lz::ir {
 namespace {
 
-constexpr int kTileRows = 14, kRowStep = 2;
+constexpr int kTileRows = 14;
 constexpr int64_t kLine = 64;
 
 struct FloatLanes {
@@ -82,9 +85,9 @@ LZ_AVX512_INLINE const char *row_of(const char *const (&carried)[4], int row, in
 }
 
 /// Where the sums of row `row` lie.
-template <class T, int Rows>
+template <class T>
 LZ_AVX512_INLINE T *sums_of(const ProductTile &tile, int row) {
-    return static_cast<T *>(tile.sums) + (row + 1 == Rows ? tile.sums_last : row * tile.sums_row);
+    return static_cast<T *>(tile.sums) + row * tile.sums_row;
 }
 
 template <class L, int Rows, int Columns>
@@ -107,7 +110,7 @@ LZ_AVX512 void multiply(const ProductTile &tile) {
     } else {
 #pragma GCC unroll 14
         for (int i = 0; i < Rows; ++i) {
-            const T *const from = sums_of<T, Rows>(tile, i);
+            const T *const from = sums_of<T>(tile, i);
             if constexpr (Columns == 2)
                 sum[i][0] = L::go_on(L::load(from), start[0]);
             sum[i][kLast] = L::go_on(L::load(from + kLast * L::kCount, mask), start[kLast]);
@@ -117,7 +120,7 @@ LZ_AVX512 void multiply(const ProductTile &tile) {
     const auto in_bytes = [](int64_t elements) { return elements * int64_t{sizeof(T)}; };
     // The loop has just enough registers for what it needs of these.
     int64_t row = steps > 0 ? in_bytes(tile.lhs_row) : 0; // an operand without elements is nowhere
-    const int64_t lhs_step = in_bytes(tile.lhs_step), last = in_bytes(tile.lhs_last);
+    const int64_t lhs_step = in_bytes(tile.lhs_step);
     const int64_t rhs_step = in_bytes(tile.rhs_step), rhs_ahead = kStepsAhead * rhs_step;
     const char *const lhs = static_cast<const char *>(tile.lhs), *rhs = static_cast<const char *>(tile.rhs);
     const char *carried[4] = {lhs, lhs + 3 * row, lhs + 5 * row, lhs + 10 * row};
@@ -140,8 +143,7 @@ LZ_AVX512 void multiply(const ProductTile &tile) {
         }
 #pragma GCC unroll 14
         for (int i = 0; i < Rows; ++i) {
-            const char *const at = i + 1 == Rows ? carried[0] + last : row_of(carried, i, row);
-            const Register x = L::broadcast(reinterpret_cast<const T *>(at));
+            const Register x = L::broadcast(reinterpret_cast<const T *>(row_of(carried, i, row)));
 #pragma GCC unroll 2
             for (int j = 0; j < Columns; ++j)
                 sum[i][j] = L::add_product(sum[i][j], x, y[j]);
@@ -153,7 +155,7 @@ LZ_AVX512 void multiply(const ProductTile &tile) {
     }
 #pragma GCC unroll 14
     for (int i = 0; i < Rows; ++i) {
-        T *const to = sums_of<T, Rows>(tile, i);
+        T *const to = sums_of<T>(tile, i);
         if constexpr (Columns == 2)
             L::store(to, sum[i][0]);
         if (whole)
@@ -163,16 +165,16 @@ LZ_AVX512 void multiply(const ProductTile &tile) {
     }
 }
 
+/// By the tile's rows and registers of columns.
+template <class L, size_t... Less>
+constexpr auto microkernels(std::index_sequence<Less...>) {
+    return std::array<std::array<MultiplyTile *, 2>, sizeof...(Less)>{
+        {{multiply<L, int{Less} + 1, 1>, multiply<L, int{Less} + 1, 2>}...}};
+}
 template <class L>
 void multiply_tile(const ProductTile &tile) {
-    static constexpr MultiplyTile *kFunctions[][2] = {
-        {multiply<L, 2, 1>, multiply<L, 2, 2>},   {multiply<L, 4, 1>, multiply<L, 4, 2>},
-        {multiply<L, 6, 1>, multiply<L, 6, 2>},   {multiply<L, 8, 1>, multiply<L, 8, 2>},
-        {multiply<L, 10, 1>, multiply<L, 10, 2>}, {multiply<L, 12, 1>, multiply<L, 12, 2>},
-        {multiply<L, 14, 1>, multiply<L, 14, 2>},
-    };
-    static_assert(sizeof kFunctions / sizeof kFunctions[0] == kTileRows / kRowStep);
-    kFunctions[tile.rows / kRowStep - 1][tile.width > L::kCount](tile);
+    static constexpr auto kFunctions = microkernels<L>(std::make_index_sequence<kTileRows>{});
+    kFunctions[static_cast<size_t>(tile.rows - 1)][tile.width > L::kCount](tile);
 }
 
 // --- panels

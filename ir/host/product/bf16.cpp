@@ -75,8 +75,7 @@ int32_t exponent_of(const void *panel, int64_t steps, int64_t rows) {
 /// Whether sums that a pass begins with are such that none after them can be subnormal.
 LZ_AVX512 bool sums_are_safe(const ProductTile &tile) {
     for (int64_t i = 0; i < tile.rows; ++i) {
-        const float *const row =
-            static_cast<const float *>(tile.sums) + (i + 1 == tile.rows ? tile.sums_last : i * tile.sums_row);
+        const float *const row = static_cast<const float *>(tile.sums) + i * tile.sums_row;
         for (int64_t j = 0; j < tile.width; j += FloatLanes::kCount) {
             const __m512i magnitude = _mm512_and_si512(
                 _mm512_castps_si512(FloatLanes::load(row + j, first_lanes<FloatLanes>(tile.width - j))),
@@ -101,7 +100,7 @@ LZ_AVX512 void multiply_widened(const ProductTile &tile) {
         __m512 sum[Rows];
 #pragma GCC unroll 14
         for (int i = 0; i < Rows; ++i)
-            sum[i] = tile.first ? L::zero() : L::load(sums_of<float, Rows>(tile, i) + column, mask);
+            sum[i] = tile.first ? L::zero() : L::load(sums_of<float>(tile, i) + column, mask);
         const auto *lhs = static_cast<const float *>(tile.lhs);
         const float *rhs = static_cast<const float *>(tile.rhs) + column;
         for (int64_t step = 0; step < tile.steps; ++step, lhs += tile.lhs_step, rhs += tile.rhs_step) {
@@ -110,15 +109,14 @@ LZ_AVX512 void multiply_widened(const ProductTile &tile) {
                          y1 = _mm512_castsi512_ps(_mm512_slli_epi32(y, 16));
 #pragma GCC unroll 14
             for (int i = 0; i < Rows; ++i) {
-                const __m512i x = _mm512_castps_si512(
-                    L::broadcast(lhs + (i + 1 == Rows ? tile.lhs_last : i * tile.lhs_row)));
+                const __m512i x = _mm512_castps_si512(L::broadcast(lhs + i * tile.lhs_row));
                 sum[i] = _mm512_fmadd_ps(_mm512_castsi512_ps(_mm512_and_si512(x, high)), y0, sum[i]);
                 sum[i] = _mm512_fmadd_ps(_mm512_castsi512_ps(_mm512_slli_epi32(x, 16)), y1, sum[i]);
             }
         }
 #pragma GCC unroll 14
         for (int i = 0; i < Rows; ++i)
-            L::store(sums_of<float, Rows>(tile, i) + column, sum[i], mask);
+            L::store(sums_of<float>(tile, i) + column, sum[i], mask);
     }
 }
 
@@ -153,18 +151,16 @@ LZ_AVX512 bool instruction_is_known() {
 
 void multiply_pairs(const ProductTile &tile) {
     static const bool known = instruction_is_known();
-    static constexpr MultiplyTile *kWidened[] = {
-        multiply_widened<2>,  multiply_widened<4>,  multiply_widened<6>,  multiply_widened<8>,
-        multiply_widened<10>, multiply_widened<12>, multiply_widened<14>,
-    };
-    static_assert(sizeof kWidened / sizeof kWidened[0] == kTileRows / kRowStep);
+    static constexpr auto kWidened = []<size_t... Less>(std::index_sequence<Less...>) {
+        return std::array<MultiplyTile *, sizeof...(Less)>{multiply_widened<int{Less} + 1>...};
+    }(std::make_index_sequence<kTileRows>{});
     const int32_t exponents = tile.steps == 0 ? kNoExponent
                                               : exponent_of(tile.lhs, tile.steps, tile.lhs_step) +
                                                     exponent_of(tile.rhs, tile.steps, tile.rhs_step);
     if (known && exponents >= kSafeExponents && (tile.first || sums_are_safe(tile)))
         multiply_tile<PairLanes>(tile);
     else
-        kWidened[tile.rows / kRowStep - 1](tile);
+        kWidened[static_cast<size_t>(tile.rows - 1)](tile);
 }
 
 // --- panels

@@ -15,17 +15,16 @@ namespace lz::ir {
 inline constexpr int64_t kStepsAhead = 32;
 
 /// sums[i][j] = (first ? 0 : sums[i][j]) + lhs[i, :] * rhs[:, j], one fused multiply-add after the other over
-/// `steps` elements of k, for `rows` rows, a multiple of PartSet::row_step, and `width` columns. Emitted code
+/// `steps` elements of k, for `rows` rows, at most PartSet::rows, and `width` columns. Emitted code
 /// fills one in its stack, field by field in this order, of eight bytes each.
 struct ProductTile {
-    const void *lhs; ///< row i of it begins at lhs + i * lhs_row, the last one at lhs + lhs_last
+    const void *lhs; ///< row i of it begins at lhs + i * lhs_row
     const void *rhs; ///< of one register of columns, or less, no more than `width` are read
-    void *sums;      ///< likewise, at sums + i * sums_row and sums + sums_last
+    void *sums;      ///< likewise, at sums + i * sums_row
     int64_t steps;   ///< along k
-    int64_t lhs_row, lhs_step, lhs_last;
+    int64_t lhs_row, lhs_step;
     int64_t rhs_step;
     int64_t sums_row;
-    int64_t sums_last;
     int64_t first; ///< 1: sums hold nothing yet
     int64_t width, rows;
     const void *next; ///< sums of the tile that probably follows, whose rows lie as far apart
@@ -81,8 +80,6 @@ struct ProductParts {
 /// What there is for one kind of registers.
 struct PartSet {
     int rows;         ///< of a tile: what is left of the registers, in pairs, beside two of columns
-    int row_step;     ///< heights of microkernels are its multiples: with an odd number of rows the last but
-                      ///< one is read again
     int vector_bytes; ///< of a register
     ProductParts f32, f64;
 };

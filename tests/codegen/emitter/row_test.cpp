@@ -158,6 +158,10 @@ TEST(EmitterReduce, RowsSideBySideFoldInLanesToo) {
     fold(ReduceOp::Mul, DType::F64, 700, 130, 64, 20);
     expect_reduction(
         {ReduceOp::Add, DType::F32, 500, 70, LoopOrder::Lanes, 64, true, Form::SideBySide, InnerTier::Any});
+    // What is larger than caches is walked down the rows, not lane by lane.
+    for (const int64_t n : {1, 63, 300})
+        fold(ReduceOp::Add, DType::F32, n, (5 << 20) / (4 * n), 0);
+    fold(ReduceOp::Mul, DType::F64, 129, 5000, 0);
 }
 
 TEST(EmitterReduce, TinyRowsTakeOneRegister) {
