@@ -23,6 +23,17 @@ bool is_leaf(const Tensor &x) {
     return !cell->history || cell->history->is_leaf();
 }
 
+/// Of a few words, for which a call of the C library's takes longer.
+template <class T>
+bool same_words(std::span<const T> a, const std::vector<T> &b) {
+    if (a.size() != b.size())
+        return false;
+    bool same = true;
+    for (size_t i = 0; i < a.size(); ++i)
+        same &= a[i] == b[i];
+    return same;
+}
+
 /// Fewer are compared with one another.
 constexpr size_t kFewArguments = 16;
 
@@ -92,8 +103,8 @@ bool Signature::matches(const Argument &expected, const Tensor &given) {
 bool Signature::matches(const CompiledArguments &arguments, const RecordingModes &modes) const {
     const std::span<const Tensor *const> tensors = arguments.tensors.span();
     if (tensors.size() != arguments_.size() || arguments.numbers.size() != numbers_ || !(modes == modes_) ||
-        !std::ranges::equal(arguments.integers.span(), integers_) ||
-        !std::ranges::equal(arguments.structure.span(), structure_))
+        !same_words(arguments.integers.span(), integers_) ||
+        !same_words(arguments.structure.span(), structure_))
         return false;
     for (size_t i = 0; i < tensors.size(); ++i)
         if (!matches(arguments_[i], *tensors[i]))

@@ -1,6 +1,7 @@
 #include "lazuli/core/defaults.h"
 
 #include "frontend/ops/compose.h"
+#include "ir/host/hot_tls.h"
 
 #include <atomic>
 #include <string>
@@ -10,8 +11,8 @@ namespace {
 
 std::atomic<DType> process_dtype{DType::F32};
 std::atomic<Device> process_device{Device{}};
-thread_local std::optional<DType> scope_dtype;
-thread_local std::optional<Device> scope_device;
+LZ_HOT_TLS constinit thread_local std::optional<DType> scope_dtype;
+LZ_HOT_TLS constinit thread_local std::optional<Device> scope_device;
 
 void check_default(DType dtype, const char *function, Location loc) {
     if (!is_floating_point(dtype))

@@ -107,20 +107,23 @@ template <class T, size_t N>
 class Few {
 public:
     void push_back(T value) {
-        if (size_ < N && more_.empty()) {
+        if (size_ < N) [[likely]]
             few_[size_++] = value;
-            return;
-        }
-        if (more_.empty())
-            more_.assign(few_.begin(), few_.begin() + static_cast<ptrdiff_t>(size_));
-        more_.push_back(value);
-        ++size_;
+        else
+            push_further(value);
     }
-    std::span<const T> span() const { return {more_.empty() ? few_.data() : more_.data(), size_}; }
-    std::span<T> span() { return {more_.empty() ? few_.data() : more_.data(), size_}; }
+    std::span<const T> span() const { return {size_ <= N ? few_.data() : more_.data(), size_}; }
+    std::span<T> span() { return {size_ <= N ? few_.data() : more_.data(), size_}; }
     size_t size() const { return size_; }
 
 private:
+    void push_further(T value) {
+        if (more_.empty())
+            more_.assign(few_.begin(), few_.end());
+        more_.push_back(value);
+        ++size_;
+    }
+
     std::array<T, N> few_;
     size_t size_ = 0;
     std::vector<T> more_;

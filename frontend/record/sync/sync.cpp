@@ -195,6 +195,15 @@ void claim_and_run(Location loc, PendingErrors &thrown, F &&claims) {
     settle_flights(Until::Done, nullptr, thrown);
 }
 
+/// Whether there is something to do for these values to be there, or before they may be asked for.
+bool asks_for_work(std::span<Node *const> nodes) {
+    const Recorder &recorder = Recorder::current();
+    return recorder.has_effects() || recorder.names_streams() || recorder.holds() ||
+           !std::ranges::all_of(nodes, [](const Node *node) {
+               return node->state.load(std::memory_order_acquire) == State::Ready;
+           });
+}
+
 } // namespace
 
 void prepare_sync_of_thread() {
@@ -230,6 +239,13 @@ void sync_all(Location loc) {
 
 void eval_nodes(std::span<Node *const> nodes, Location loc) {
     PendingErrors thrown;
+    if (!asks_for_work(nodes)) { // as is often so after a call of a compiled function
+        note_sync(loc);
+        go_on_with_stopped(thrown, loc);
+        settle_flights(Until::Done, nullptr, thrown);
+        thrown.raise();
+        return;
+    }
     claim_and_run(loc, thrown, [&](Recording &r) {
         // Effects are ordered with what was recorded before and after them.
         Recorder &recorder = Recorder::current();
