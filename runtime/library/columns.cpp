@@ -5,7 +5,6 @@
 #include "runtime/library/element.h"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -76,15 +75,6 @@ constexpr CopyColumns kCopyColumns[4][4] = {
     {copy_columns<4, 2>, copy_columns<4, 4>, nullptr, nullptr},
     {copy_columns<8, 2>, nullptr, nullptr, nullptr}};
 
-#if defined(LAZULI_AVX512)
-std::atomic<bool> avx512_allowed = true;
-bool has_avx512() {
-    static const bool has = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                            __builtin_cpu_supports("avx512vl");
-    return has && avx512_allowed.load(std::memory_order_relaxed);
-}
-#endif
-
 size_t log2_of(int64_t n) {
     return static_cast<size_t>(std::bit_width(static_cast<uint64_t>(n))) - 1;
 }
@@ -106,18 +96,8 @@ ColumnCopy find_column_copy(int64_t bytes, int64_t most) {
     return {copy, copy, nullptr, int64_t{1} << columns};
 }
 
-void allow_avx512([[maybe_unused]] bool allow) {
-#if defined(LAZULI_AVX512)
-    avx512_allowed = allow;
-#endif
-}
-
 bool can_chain() {
-#if defined(LAZULI_AVX512)
     return has_avx512();
-#else
-    return false;
-#endif
 }
 
 void chain_run([[maybe_unused]] const Part &part, [[maybe_unused]] int64_t skip,

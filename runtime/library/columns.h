@@ -58,10 +58,6 @@ struct ColumnCopy {
 };
 ColumnCopy find_column_copy(int64_t bytes, int64_t most);
 
-/// For tests, while nothing else uses this: whether functions for AVX-512 may be taken where the machine has
-/// it.
-void allow_avx512(bool allow);
-
 /// Whether this machine has what follows and chains of columns.
 bool can_chain();
 /// Likewise for `bytes` bytes of each row of one part from byte `skip` of its run on, whose elements are

@@ -2,6 +2,7 @@
 #include "ir/target.h"
 #include "runtime/api/library.h"
 #include "runtime/api/parallel.h"
+#include "runtime/library/avx512.h"
 #include "runtime/library/columns.h"
 
 #include <gtest/gtest.h>

@@ -76,6 +76,9 @@ TEST(Semantics, S26_an_index_out_of_range_is_thrown_at_the_sync_with_the_line_of
          __LINE__ - 1);
     says(lz::gather(x, 1, lz::tensor({{-1}})), "gather: index -1 is out of range for ", __LINE__);
     says(lz::scatter(x, 0, lz::tensor({{5}}), 1), "scatter: index 5 is out of range for ", __LINE__);
+    says(lz::index_add(x, 0, lz::tensor({0, 2}), x), "index_add: index 2 is out of range for ", __LINE__);
+    says(lz::index_add(x.flatten(), 0, lz::full({20000}, 6, {.dtype = lz::i32}), lz::ones({20000})),
+         "index_add: index 6 is out of range for ", __LINE__ - 1);
     says(lz::one_hot(lz::tensor({3}), 3).to(lz::f32), "one_hot: index 3 is out of range for ", __LINE__);
     says(x.at({lz::tensor({4})}) + 0, "at: index 4 is out of range for ", __LINE__);
     says(x.at({lz::tensor({-3})}) + 0, "at: index -3 is out of range for ", __LINE__);
