@@ -239,7 +239,9 @@ class Pool {
 public:
     explicit Pool(size_t n)
         : threads(n), crowded_(n > std::thread::hardware_concurrency()), seats_(n - 1),
-          workers_(*new Workers(std::max<size_t>(n - 1, 1))) {}
+          workers_(*new Workers(std::max<size_t>(n - 1, 1))) {
+        made_.fetch_add(1, std::memory_order_release);
+    }
 
     /// Gives the job to as many others as it has shares for; calls f(seat) of each.
     template <class F>
@@ -270,18 +272,23 @@ private:
         const std::chrono::nanoseconds last(last_alone_.exchange(now.count(), std::memory_order_relaxed));
         return is_long || now - last < kLinger;
     }
-    void send_to(Seat &seat) {
-        workers_.send(
-            crowded_ ? [](void *to) { static_cast<Seat *>(to)->work(true); }
-                     : [](void *to) { static_cast<Seat *>(to)->work(false); },
-            &seat);
+    void send_to(Seat &seat) { workers_.send(crowded_ ? work_at<true> : work_at<false>, &seat); }
+    template <bool Yields>
+    static void work_at(void *seat) {
+        // That the seat was made before is oneTBB's doing, which ThreadSanitizer does not see.
+        (void)made_.load(std::memory_order_acquire);
+        static_cast<Seat *>(seat)->work(Yields);
     }
+
+    static constinit std::atomic<size_t> made_;
 
     const bool crowded_; ///< there are more of them than processors
     std::vector<Seat> seats_;
     std::atomic<std::chrono::nanoseconds::rep> last_alone_{0}; ///< when a loop last found too few waiting
     Workers &workers_;
 };
+
+constinit std::atomic<size_t> Pool::made_{0};
 
 class Pools {
 public:
@@ -309,10 +316,10 @@ public:
         const BeforeExit before_exit;
         std::lock_guard lock(mutex_);
         auto same = [&](const auto &pool) { return pool->threads == threads; };
+        allow_threads(threads);
         auto found = std::find_if(pools_.begin(), pools_.end(), same);
         if (found == pools_.end())
             found = pools_.insert(pools_.end(), std::make_unique<Pool>(threads));
-        allow_threads(threads);
         current_.store(found->get(), std::memory_order_release);
         g_threads.store(threads, std::memory_order_relaxed);
     }
