@@ -238,7 +238,7 @@ constinit std::atomic<size_t> g_threads{0};
 class Pool {
 public:
     explicit Pool(size_t n)
-        : threads(n), crowded_(n > std::thread::hardware_concurrency()), seats_(n - 1),
+        : threads(n), crowded_(n > processors()), seats_(n - 1),
           workers_(*new Workers(std::max<size_t>(n - 1, 1))) {
         made_.fetch_add(1, std::memory_order_release);
     }

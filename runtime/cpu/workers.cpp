@@ -1,10 +1,10 @@
 #include "runtime/cpu/workers.h"
 
 #include <oneapi/tbb/global_control.h>
+#include <oneapi/tbb/info.h>
 #include <oneapi/tbb/task_arena.h>
 
 #include <memory>
-#include <thread>
 
 namespace lz::runtime {
 
@@ -23,10 +23,14 @@ void Workers::send(void (*work)(void *context), void *context) {
     arena_->arena.enqueue([=] { work(context); });
 }
 
+size_t processors() {
+    return static_cast<size_t>(tbb::info::default_concurrency());
+}
+
 void allow_threads(size_t threads) {
     static auto *const more = new std::unique_ptr<tbb::global_control>;
-    // oneTBB makes no more workers than the hardware has threads unless told to.
-    if (threads > std::thread::hardware_concurrency())
+    // oneTBB makes no more workers than there are processors unless told to.
+    if (threads > processors())
         *more = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism, threads);
     else
         more->reset();

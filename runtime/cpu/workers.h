@@ -25,7 +25,9 @@ private:
     Arena *arena_;
 };
 
-/// Lets the process have so many threads that compute, where the hardware has fewer. Not for two threads at
+/// Processors that the process may use.
+size_t processors();
+/// Lets the process have so many threads that compute, where it has fewer processors. Not for two threads at
 /// once.
 void allow_threads(size_t threads);
 
