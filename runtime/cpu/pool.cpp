@@ -239,7 +239,7 @@ class Pool {
 public:
     explicit Pool(size_t n)
         : threads(n), crowded_(n > processors()), seats_(n - 1),
-          workers_(*new Workers(std::max<size_t>(n - 1, 1))) {
+          workers_(n > 1 ? new Workers(n - 1) : nullptr) {
         made_.fetch_add(1, std::memory_order_release);
     }
 
@@ -272,7 +272,7 @@ private:
         const std::chrono::nanoseconds last(last_alone_.exchange(now.count(), std::memory_order_relaxed));
         return is_long || now - last < kLinger;
     }
-    void send_to(Seat &seat) { workers_.send(crowded_ ? work_at<true> : work_at<false>, &seat); }
+    void send_to(Seat &seat) { workers_->send(crowded_ ? work_at<true> : work_at<false>, &seat); }
     template <bool Yields>
     static void work_at(void *seat) {
         // That the seat was made before is oneTBB's doing, which ThreadSanitizer does not see.
@@ -285,7 +285,7 @@ private:
     const bool crowded_; ///< there are more of them than processors
     std::vector<Seat> seats_;
     std::atomic<std::chrono::nanoseconds::rep> last_alone_{0}; ///< when a loop last found too few waiting
-    Workers &workers_;
+    Workers *workers_;                                         ///< null: there are no seats
 };
 
 constinit std::atomic<size_t> Pool::made_{0};
