@@ -91,8 +91,8 @@ struct Engine::Impl {
     /// From what was compiled for other extents; null where nothing was that holds for these.
     ExecutablePtr instantiate(const traced::GraphForm &form, ir::Graph &graph, const ir::Target &snapshot,
                               uint32_t number);
-    void learn(const traced::GraphForm &form, const Executable &executable, uint32_t number,
-               std::vector<runtime::ProgramKernel> kernels);
+    /// Makes a template by `learn` of the templates. Whether there is one now.
+    bool learn(const std::function<std::optional<Templates::Outcome>()> &learn);
     /// What makes code for a device: virtual GPUs run the CPU's.
     const codegen::Compiler &compiler(ir::Device device) const {
         const codegen::Compiler *const cuda = devices.cuda_compiler(device);
@@ -176,6 +176,9 @@ ExecutablePtr Engine::Impl::build(ir::Graph graph, ir::Target snapshot, uint32_t
         form = traced::write_graph(graph);
         if (ExecutablePtr found = instantiate(*form, graph, snapshot, number))
             return found;
+        if (learn([&] { return templates.learn_first(*form, number); }))
+            if (ExecutablePtr found = instantiate(*form, graph, snapshot, number))
+                return found;
     }
     const Clock::time_point begin = Clock::now();
     auto executable = std::make_shared<Executable>();
@@ -197,10 +200,7 @@ ExecutablePtr Engine::Impl::build(ir::Graph graph, ir::Target snapshot, uint32_t
         load_kernels(*executable, graph, std::move(result.program), dumper);
     executable->graph = std::move(graph);
     if (form)
-        try {
-            learn(*form, *executable, number, std::move(loaded));
-        } catch (const std::bad_alloc &) { // this size is there all the same
-        }
+        learn([&] { return templates.learn(*form, number, executable, std::move(loaded)); });
     return executable;
 }
 
@@ -235,15 +235,18 @@ ExecutablePtr Engine::Impl::instantiate(const traced::GraphForm &form, ir::Graph
     return executable;
 }
 
-void Engine::Impl::learn(const traced::GraphForm &form, const Executable &executable, uint32_t number,
-                         std::vector<runtime::ProgramKernel> kernels) {
+bool Engine::Impl::learn(const std::function<std::optional<Templates::Outcome>()> &learn) try {
     const HostEvent event("compile", "compile: other sizes");
     const Clock::time_point begin = Clock::now();
-    const std::string outcome = templates.learn(form, number, executable, std::move(kernels));
+    const std::optional<Templates::Outcome> outcome = learn();
     const double took = seconds_since(begin);
     pass_seconds = pass_seconds + took;
-    if (options.log_compile && !outcome.empty())
-        log_line("compile", fmt::format("program {}: {}, {:.2f} ms", executable.number, outcome, took * 1e3));
+    if (options.log_compile && outcome)
+        log_line("compile",
+                 fmt::format("program {}: {}, {:.2f} ms", outcome->number, outcome->clause, took * 1e3));
+    return outcome && outcome->is_made;
+} catch (const std::bad_alloc &) { // each size is there all the same
+    return false;
 }
 
 std::vector<runtime::ProgramKernel> Engine::Impl::load_kernels(Executable &executable, const ir::Graph &graph,

@@ -6,7 +6,6 @@
 #include "frontend/ops/compose.h"
 #include "lazuli/ops/reductions.h"
 
-#include <numbers>
 
 namespace lz {
 
@@ -64,15 +63,6 @@ Tensor reciprocal(const Tensor &x, Location loc) {
         return detail::autocast<"reciprocal">(loc, [&](const Tensor &v) { return reciprocal(v, loc); }, x);
     return detail::in_working_dtype(x, "reciprocal", loc, [&](const Tensor &v) {
         return detail::binary(Op::Div, detail::literal(v, 1, loc), v, loc);
-    });
-}
-Tensor log10(const Tensor &x, Location loc) {
-    loc = detail::in<"log10">(loc);
-    if (detail::autocasting()) [[unlikely]]
-        return detail::autocast<"log10">(loc, [&](const Tensor &v) { return log10(v, loc); }, x);
-    return detail::in_working_dtype(x, "log10", loc, [&](const Tensor &v) {
-        return detail::binary(Op::Div, detail::unary(Op::Log, v, loc),
-                              detail::literal(v, std::numbers::ln10, loc), loc);
     });
 }
 Tensor exp2(const Tensor &x, Location loc) {

@@ -25,6 +25,9 @@ inline constexpr double kLog2F32[] = {-0x1.7154780000000p-1, 0x1.ec70a00000000p-
                                       0x1.2774ce0000000p-2,  -0x1.ed1e9a0000000p-3, 0x1.a6e4420000000p-3,
                                       -0x1.65039a0000000p-3, 0x1.398e580000000p-3,  -0x1.883d380000000p-3,
                                       0x1.7751560000000p-3}; // error 2^-29.7
+inline constexpr double kLog10F32[] = {0x1.287a320000000p-3,  -0x1.bcb6c60000000p-4, 0x1.63f5780000000p-4,
+                                       -0x1.28b9500000000p-4, 0x1.f24c600000000p-5,  -0x1.b17c0a0000000p-5,
+                                       0x1.f1867a0000000p-5,  -0x1.cac5220000000p-5}; // error 2^-27.5
 inline constexpr double kSinF32[] = {-0x1.5555560000000p-3, 0x1.1111060000000p-7, -0x1.a015d80000000p-13,
                                      0x1.71349c0000000p-19, -0x1.959a760000000p-26}; // error 2^-25.0
 inline constexpr double kSinNearF32[] = {-0x1.55554c0000000p-3, 0x1.110ed40000000p-7, -0x1.9f6f200000000p-13,
@@ -84,6 +87,13 @@ inline constexpr double kLog2F64[] = {-0x1.71547652b82f7p-1, 0x1.ec709dc3a03f6p-
                                       -0x1.a541c94270170p-4, 0x1.894a55a31ae35p-4,  -0x1.7aa1f51ae6640p-4,
                                       0x1.63591cd8fafbap-4,  -0x1.09f02d9945cdfp-4, 0x1.00b2ef7472547p-4,
                                       -0x1.02e27c3b1421bp-3, 0x1.e3ba45e010a06p-4}; // error 2^-56.7
+inline constexpr double kLog10F64[] = {-0x1.bcb7b1526e506p-3, 0x1.287a7636f435ap-3,  -0x1.bcb7b15270ea7p-4,
+                                       0x1.63c62775269cfp-4,  -0x1.287a763503f5ep-4, 0x1.fc3fa6129e56cp-5,
+                                       -0x1.bcb7b2a52af84p-5, 0x1.8b4df3d5aa3f6p-5,  -0x1.63c5e80ee3c6bp-5,
+                                       0x1.436e25c2b4f56p-5,  -0x1.288191d4eae22p-5, 0x1.11b167201b866p-5,
+                                       -0x1.fb415b2cbf8cbp-6, 0x1.d99667f6644fcp-6,  -0x1.c7d3a8dcbe01fp-6,
+                                       0x1.abb3abbe167fep-6,  -0x1.40a21a0f92689p-6, 0x1.3601f6c6ff33cp-6,
+                                       -0x1.37573cfbba0e2p-5, 0x1.22497222d114cp-5}; // error 2^-56.5
 inline constexpr double kPowLogF64[] = {0x1.a61762a7ade33p-2, 0x1.484b13d7d1df2p-2, 0x1.0c9a848d0e314p-2,
                                         0x1.c68f5f8cc899bp-3, 0x1.89f1ba76d799cp-3, 0x1.5bddc6cacc9d6p-3,
                                         0x1.31af3934241f6p-3, 0x1.545983e9ee848p-3}; // error 2^-75.2

@@ -88,7 +88,7 @@ def fit(f, degree, lo, hi, bits, a=lambda x: 0, b=lambda x: 1, u=lambda x: x, w=
     return done, first, max(abs(e) for e in left)
 
 
-LN2 = mp.log(2)
+LN2, LN10 = mp.log(2), mp.log(10)
 sqrt = mp.sqrt
 
 
@@ -128,6 +128,13 @@ for bits, tag in ((24, 'f32'), (53, 'f64')):
     # log2(1 + f) = f log2(e) + f^2 P(f)
     row(f'log2_{tag}', bits, f=lambda x: mp.log1p(x) / LN2, a=lambda x: x / LN2, b=lambda x: x * x,
         degree=9 if f32 else 19, lo=mp.mpf(2) / 3 - 1, hi=mp.mpf(1) / 3)
+    # log10(1 + f) = (f - f^2/2) log10(e) + f^3 P(f) of f32, f log10(e) + f^2 P(f) of f64
+    if f32:
+        row('log10_f32', bits, f=lambda x: mp.log1p(x) / LN10, a=lambda x: (x - x * x / 2) / LN10, b=lambda x: x ** 3,
+            degree=7, lo=mp.mpf(2) / 3 - 1, hi=mp.mpf(1) / 3)
+    else:
+        row('log10_f64', bits, f=lambda x: mp.log1p(x) / LN10, a=lambda x: x / LN10, b=lambda x: x * x, degree=19,
+            lo=mp.mpf(2) / 3 - 1, hi=mp.mpf(1) / 3)
     # log2((1 + s) / (1 - s)) = s (c0 + c1 z + c2 z^2 + z^3 P(z)), z = s^2, with the first three known exactly
     if not f32:
         row('pow_log_f64', bits, f=lambda x: 2 * mp.atanh(x) / LN2,

@@ -52,6 +52,28 @@ Expr log2(Expr x) {
     return rarely(rare, with_edges(x, y, 0.0), y);
 }
 
+namespace {
+
+/// log10(1 + m). Of f32 with few constants: with two more it takes a third longer (AVX2).
+Expr log10_of_mantissa(Expr m) {
+    const Expr s = m * m;
+    if (!m.wide())
+        return fma(m, 0x1.bcb7b2p-2, fma(poly(m, kLog10F32), m, -0x1.bcb7b2p-3) * s);
+    return fma(m, 0x1.bcb7b1526e50ep-2, fma(m, 0x1.95355baaafad3p-57, poly(m, kLog10F64) * s));
+}
+
+} // namespace
+
+// e log10(2) in two parts, so that logarithms of powers of ten are whole numbers.
+Expr log10(Expr x) {
+    const Format f(x);
+    const auto [e, m, rare] = split(x);
+    const double high = f.pick<double>(0x1.344136p-2, 0x1.34413509f79ffp-2);
+    const double low = f.pick<double>(-0x1.ec10cp-27, -0x1.9dc1da994fd21p-59);
+    const Expr y = fma(e, high, fma(e, low, log10_of_mantissa(m)));
+    return rarely(rare, with_edges(x, y, 0.0), y);
+}
+
 // The reduced argument comes from x and not from 1 + x: x 2^-e + (2^-e - 1) is exact where it matters.
 Expr log1p(Expr x) {
     const Format f(x);

@@ -219,11 +219,12 @@ int64_t peak_of(const Traffic &traffic, std::span<const uint32_t> order) {
 
 namespace {
 
-std::vector<uint32_t> search_order(const Traffic &traffic, std::span<const StepEdge> edges) {
+std::vector<uint32_t> search_order(const Traffic &traffic, std::span<const StepEdge> edges,
+                                   int64_t least_alive) {
     std::vector<uint32_t> recorded(traffic.steps());
     std::iota(recorded.begin(), recorded.end(), 0u);
     const int64_t before = peak_of(traffic, recorded);
-    if (before < kLeastOrdered)
+    if (before < least_alive)
         return {};
     int64_t least = before - std::max<int64_t>(before / 64, 1);
     std::vector<uint32_t> best;
@@ -242,9 +243,14 @@ std::vector<uint32_t> search_order(const Traffic &traffic, std::span<const StepE
 
 } // namespace
 
-std::vector<uint32_t> find_order(const Traffic &traffic, std::span<const StepEdge> edges) {
+int64_t least_alive(const ir::DeviceInfo &device) {
+    constexpr int64_t kMost = int64_t{48} << 20, kPart = 64;
+    return device.memory_bytes > 0 ? std::min<int64_t>(kMost, device.memory_bytes / kPart) : kMost;
+}
+
+std::vector<uint32_t> find_order(const Traffic &traffic, std::span<const StepEdge> edges, int64_t least) {
     if (!kManySizes)
-        return search_order(traffic, edges);
+        return search_order(traffic, edges, least);
     struct Kept {
         Traffic traffic;
         std::vector<StepEdge> edges;
@@ -252,14 +258,14 @@ std::vector<uint32_t> find_order(const Traffic &traffic, std::span<const StepEdg
     const auto kept = std::make_shared<const Kept>(Kept{traffic, {edges.begin(), edges.end()}});
     std::vector<int64_t> bytes = traffic.bytes;
     bytes.insert(bytes.end(), traffic.scratch.begin(), traffic.scratch.end());
-    const std::vector<int64_t> found = found_again(bytes, [kept](const auto &given) {
-        if (std::accumulate(given.begin(), given.end(), int64_t{0}) < kLeastOrdered)
+    const std::vector<int64_t> found = found_again(bytes, [kept, least](const auto &given) {
+        if (std::accumulate(given.begin(), given.end(), int64_t{0}) < least)
             return std::vector<int64_t>(); // nor is any peak as high
         Traffic now = kept->traffic;
         const auto scratch = given.begin() + static_cast<std::ptrdiff_t>(now.bytes.size());
         std::copy(given.begin(), scratch, now.bytes.begin());
         std::copy(scratch, given.end(), now.scratch.begin());
-        const std::vector<uint32_t> order = search_order(now, kept->edges);
+        const std::vector<uint32_t> order = search_order(now, kept->edges, least);
         return std::vector<int64_t>(order.begin(), order.end());
     });
     std::vector<uint32_t> order;

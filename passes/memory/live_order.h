@@ -1,6 +1,8 @@
 #pragma once
 /// In which order steps leave the fewest bytes alive at once: what order_steps and recompute share.
 
+#include "ir/target.h"
+
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -44,12 +46,15 @@ using StepEdge = std::pair<uint32_t, uint32_t>;
 /// what it is computed from.
 int64_t peak_of(const Traffic &traffic, std::span<const uint32_t> order);
 
-/// find_order returns nothing where the peak of the given order is below this many bytes: the search would
-/// cost more than so little memory is worth.
-inline constexpr int64_t kLeastOrdered = int64_t{1} << 20;
+/// Bytes that have to be alive at once for what order_steps and recompute do about it: 48 MiB, or a 64th of
+/// the device's memory, where that is less. Fewer are less than the code of the process takes, and what is
+/// done about them changes with the sizes, by one value after the other: steps of a transformer of two layers
+/// with Adam were 15 Programs for 256 lengths where 1 MiB was enough, and are 8. They take as long.
+int64_t least_alive(const ir::DeviceInfo &device);
 
-/// An order with a lower peak than that of the steps' numbers, by at least a 64th part of it; else nothing.
-/// O(n log n) in the number of operands and edges. It is looked for again for other sizes (found_again.h).
-std::vector<uint32_t> find_order(const Traffic &traffic, std::span<const StepEdge> edges);
+/// An order with a lower peak than that of the steps' numbers, by at least a 64th part of it; else, and where
+/// that peak is below `least` bytes, nothing. O(n log n) in the number of operands and edges. It is looked
+/// for again for other sizes (found_again.h).
+std::vector<uint32_t> find_order(const Traffic &traffic, std::span<const StepEdge> edges, int64_t least);
 
 } // namespace lz::passes

@@ -111,7 +111,8 @@ bool order_steps(Program &program, const Dependences &dependences, const Target 
         if (!is_free(program, s))
             return false;
     const std::vector<uint32_t> order =
-        find_order(traffic_of(program), edges_of(program, dependences, target));
+        find_order(traffic_of(program), edges_of(program, dependences, target),
+                   least_alive(target.device(program.steps[0].device)));
     if (order.empty())
         return false;
     put_in_order(program, order);

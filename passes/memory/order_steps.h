@@ -3,8 +3,8 @@
 ///
 /// Property: the steps of a Program on one device stand in an order that keeps every dependence, and in which
 /// the most bytes of intermediates that are alive at a time are no more than in the order in which they were
-/// recorded. That order is kept where another one saves less than a sixty-fourth part, or less than
-/// kLeastOrdered is alive.
+/// recorded. That order is kept where another one saves less than a sixty-fourth part, or fewer bytes than
+/// least_alive are alive.
 ///
 /// Without it a value that backward makes from much and reads late, or one that is made early and could be
 /// made late (a mask, a gradient of a bias), is there at the worst moment: what a training step needs is then

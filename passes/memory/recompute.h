@@ -5,7 +5,8 @@
 /// that a kernel of little cost could make again from what is there at that later time. Such a value is made
 /// twice: before its first readers, and in a kernel of its own before those that come later. The kernels that
 /// this adds cost at most kMostRecomputed of the whole Program by the Target's estimates, each bit is what it
-/// was, and the graph is left alone where less than kWorthwhileSaving of the memory would be saved.
+/// was, and the graph is left alone where less than kWorthwhileSaving of the memory would be saved, or fewer
+/// bytes than least_alive (live_order.h) are alive.
 ///
 /// Without it a training step keeps what forward and backward share: normalised rows and activations, which
 /// backward could make of their inputs, that it needs anyway; and the weights of attention, which are quick

@@ -73,6 +73,8 @@ public:
     std::vector<Again> run() {
         find_live_bytes();
         const int64_t before = *std::ranges::max_element(live_);
+        if (before < least_alive(device_))
+            return {};
         int64_t least = before;
         size_t kept = 0;
         double seconds = 0;
@@ -172,7 +174,7 @@ private:
                 for (const uint32_t reader : readers[p.value])
                     if (reader != readers[p.value].back())
                         edges.emplace_back(reader, readers[p.value].back());
-        order_ = find_order(traffic, edges);
+        order_ = find_order(traffic, edges, least_alive(device_));
         if (order_.empty())
             for (uint32_t u = 0; u < units; ++u)
                 order_.push_back(u);
@@ -404,6 +406,14 @@ std::vector<ValueId> kept_values(const Graph &graph) {
     return kept;
 }
 
+template <class F>
+int64_t bytes_of(std::span<const ValueId> values, const F &type_of) {
+    int64_t bytes = 0;
+    for (const ValueId v : values)
+        bytes += type_of(v).bytes();
+    return bytes;
+}
+
 Recomputed search(const Graph &graph, std::span<const TensorType> types, const DeviceInfo &device) {
     Search search(graph, types, device);
     Recomputed found{search.run(), {}};
@@ -481,9 +491,8 @@ Recomputed search_again(const Graph &graph, std::vector<ValueId> values, const D
                     type.shape[d] = given[kept->extents[v] + static_cast<size_t>(d)];
                 return type;
             };
-            if (std::ranges::none_of(kept->values,
-                                     [&](ValueId v) { return type_of(v).bytes() >= kLeastRecomputed; }))
-                return as_numbers({});
+            if (bytes_of(kept->values, type_of) < least_alive(kept->device))
+                return as_numbers({}); // nor are so many alive at once
             std::vector<TensorType> types;
             for (ValueId v = 0; v < kept->types.size(); ++v)
                 types.push_back(type_of(v));
@@ -499,9 +508,9 @@ Recomputed find_recomputed(const Graph &graph, const DeviceInfo &device) {
         return {};
     if (kManySizes)
         return search_again(graph, std::move(kept), device);
-    const bool small =
-        std::ranges::none_of(kept, [&](ValueId v) { return graph.type(v).bytes() >= kLeastRecomputed; });
-    return small ? Recomputed() : search(graph, types_of(graph), device);
+    const auto type_of = [&](ValueId v) { return graph.type(v); };
+    return bytes_of(kept, type_of) < least_alive(device) ? Recomputed()
+                                                         : search(graph, types_of(graph), device);
 }
 
 } // namespace lz::passes

@@ -3,12 +3,14 @@
 #include "ir/diagnostic.h"
 #include "ir/text/text.h"
 #include "passes/pipeline.h"
+#include "passes/traced/forms.h"
 #include "passes/verify/verify.h"
 #include "passes/verify/verify_schedule.h"
 
 #include <xxhash.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace lz::engine {
 
@@ -48,21 +50,16 @@ std::optional<Templates::Instance> Templates::find(const traced::GraphForm &grap
 }
 
 std::optional<traced::ExtentPattern> Templates::is_worth_it(const traced::GraphForm &graph, uint32_t target) {
-    if (graph.extents.empty())
-        return std::nullopt;
     const std::lock_guard lock(mutex_);
-    Entry *entry = locate(graph, target);
-    if (!entry) {
-        if (entries_.size() >= kLimit)
-            forget_oldest();
-        entry =
-            &entries_.emplace(hash_of(graph, target), Entry{graph.structure, target, {}, {}, 0, 0, 0, 0, 0})
-                 ->second;
-    }
+    Entry *const entry = locate(graph, target);
+    if (!entry)
+        return std::nullopt;
     entry->used = ++clock_;
     entry->seen.add(graph.extents);
+    if (entry->first) // of which there will be one
+        return std::nullopt;
     const bool serve = entry->found >= entry->made;
-    if (++entry->sizes < kSizes || (entry->made >= kMost && !serve))
+    if (entry->made >= kMost && !serve)
         return std::nullopt;
     const bool useful = entry->made < kTries || serve;
     if (++entry->missed < (useful ? 1 : entry->made - entry->found))
@@ -72,23 +69,72 @@ std::optional<traced::ExtentPattern> Templates::is_worth_it(const traced::GraphF
     return entry->seen.pattern();
 }
 
-std::string Templates::learn(const traced::GraphForm &graph, uint32_t target, const Executable &executable,
-                             std::vector<runtime::ProgramKernel> kernels) {
+bool Templates::keep_first(const traced::GraphForm &graph, uint32_t target,
+                           const std::shared_ptr<const Executable> &executable,
+                           std::vector<runtime::ProgramKernel> &kernels) {
+    const std::lock_guard lock(mutex_);
+    if (locate(graph, target))
+        return false;
+    if (entries_.size() >= kLimit)
+        forget_oldest();
+    Entry entry{graph.structure, target, {}, {}, Known{executable, std::move(kernels)}, 0, 0, 0, ++clock_};
+    entry.seen.add(graph.extents);
+    entries_.emplace(hash_of(graph, target), std::move(entry));
+    return true;
+}
+
+std::optional<Templates::Outcome> Templates::learn_first(const traced::GraphForm &graph, uint32_t target) {
+    std::optional<Known> first;
+    std::shared_ptr<const Executable> executable;
+    traced::ExtentPattern pattern;
+    {
+        const std::lock_guard lock(mutex_);
+        Entry *const entry = locate(graph, target);
+        if (!entry || !entry->first)
+            return std::nullopt;
+        entry->seen.add(graph.extents);
+        pattern = entry->seen.pattern();
+        if (std::ranges::count(pattern, traced::kFixed) == std::ssize(pattern))
+            return std::nullopt;                           // the same size
+        first = std::exchange(entry->first, std::nullopt); // no other thread makes it as well
+        executable = first->executable.lock();
+        if (!executable)
+            return std::nullopt;
+        ++entry->made;
+    }
+    return make(traced::write_graph(executable->graph), target, std::move(pattern), *executable,
+                std::move(first->kernels));
+}
+
+std::optional<Templates::Outcome> Templates::learn(const traced::GraphForm &graph, uint32_t target,
+                                                   const std::shared_ptr<const Executable> &executable,
+                                                   std::vector<runtime::ProgramKernel> kernels) {
+    if (graph.extents.empty() || keep_first(graph, target, executable, kernels))
+        return std::nullopt;
     std::optional<traced::ExtentPattern> pattern = is_worth_it(graph, target);
     if (!pattern)
-        return {};
+        return std::nullopt;
+    return make(graph, target, std::move(*pattern), *executable, std::move(kernels));
+}
+
+Templates::Outcome Templates::make(const traced::GraphForm &graph, uint32_t target,
+                                   traced::ExtentPattern pattern, const Executable &executable,
+                                   std::vector<runtime::ProgramKernel> kernels) {
     std::string why;
     auto made = std::make_shared<Template>();
-    made->program = traced::ProgramTemplate::make(graph, std::move(*pattern), *executable.target,
+    made->program = traced::ProgramTemplate::make(graph, std::move(pattern), *executable.target,
                                                   executable.program->program(), &why);
     made->kernels = std::move(kernels);
     made->donors = executable.donors;
     made->number = executable.number;
+    Outcome outcome{executable.number,
+                    why.empty() ? "can be had with other sizes"
+                                : "for this size alone: " + why.substr(0, why.find('\n')),
+                    made->program != nullptr};
     const std::lock_guard lock(mutex_);
-    Entry *const entry = locate(graph, target);
-    if (!entry)
-        return {};
-    if (made->program) {
+    if (Entry *const entry = locate(graph, target); !entry) {
+        outcome.is_made = false; // forgotten meanwhile
+    } else if (made->program) {
         entry->templates.insert(entry->templates.begin(), std::move(made));
         if (entry->templates.size() > kMost)
             entry->templates.pop_back();
@@ -96,8 +142,7 @@ std::string Templates::learn(const traced::GraphForm &graph, uint32_t target, co
         entry->made = kMost;
         entry->found = 0;
     }
-    return why.empty() ? "can be had with other sizes"
-                       : "for this size alone: " + why.substr(0, why.find('\n'));
+    return outcome;
 }
 
 void Templates::clear() {

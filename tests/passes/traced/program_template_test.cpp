@@ -35,33 +35,51 @@ public:
         const GraphForm form = write_graph(graph);
         const Program program = compiled(graph, target_);
         Structure &known = known_[form.structure];
-        for (const std::unique_ptr<ProgramTemplate> &made : known.templates)
-            if (const std::optional<Program> instance = made->instantiate(form.extents)) {
-                ++instances;
-                EXPECT_EQ(print(*instance), print(program)) << print(graph);
-                return;
-            }
-        ++passes;
-        known.seen.add(form.extents);
-        if (known.sizes++ == 0)
+        if (is_instance(known, form, program))
             return;
-        std::string why;
-        if (std::unique_ptr<ProgramTemplate> made =
-                ProgramTemplate::make(form, known.seen.pattern(), target_, program, &why))
-            known.templates.push_back(std::move(made));
+        const bool is_first = known.seen.pattern().empty();
+        known.seen.add(form.extents);
+        if (known.first) { // of which the template is made for the second size
+            learn(known, *known.first, compiled(read_graph(*known.first, known.first->extents), target_));
+            known.first.reset();
+            if (is_instance(known, form, program))
+                return;
+        }
+        ++passes;
+        if (is_first)
+            known.first = form;
         else
-            ADD_FAILURE() << why << print(graph);
+            learn(known, form, program);
     }
 
     int instances = 0, passes = 0;
 
 private:
-    const Target &target_;
     struct Structure {
         SeenExtents seen;
-        int sizes = 0;
+        std::optional<GraphForm> first; ///< until there is a second size
         std::vector<std::unique_ptr<ProgramTemplate>> templates;
     };
+
+    bool is_instance(const Structure &known, const GraphForm &form, const Program &program) {
+        for (const std::unique_ptr<ProgramTemplate> &made : known.templates)
+            if (const std::optional<Program> instance = made->instantiate(form.extents)) {
+                ++instances;
+                EXPECT_EQ(print(*instance), print(program));
+                return true;
+            }
+        return false;
+    }
+    void learn(Structure &known, const GraphForm &form, const Program &program) {
+        std::string why;
+        if (std::unique_ptr<ProgramTemplate> made =
+                ProgramTemplate::make(form, known.seen.pattern(), target_, program, &why))
+            known.templates.push_back(std::move(made));
+        else
+            ADD_FAILURE() << why << print(read_graph(form, form.extents));
+    }
+
+    const Target &target_;
     std::map<std::vector<int64_t>, Structure> known_;
 };
 

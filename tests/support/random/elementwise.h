@@ -32,6 +32,7 @@ inline constexpr Function kFunctions[] = {
     {Op::Log, 0.25, kFar, -2, 7, 4, Function::Inexact},
     {Op::Log1p, -0.75, kFar, -2, 7, 4, Function::Inexact},
     {Op::Log2, 0.25, kFar, -2, 10, 6, Function::Inexact},
+    {Op::Log10, 0.25, kFar, -0.7, 3, 2, Function::Inexact},
     {Op::Sqrt, 0.0625, kFar, 0, 32, 2, Function::Exact},
     {Op::Rsqrt, 0.25, kFar, 0, 2, 4, Function::Inexact},
     {Op::Sin, -8, 8, -1, 1, 1, Function::Inexact},
