@@ -6,7 +6,6 @@
 #include "frontend/ops/compose.h"
 #include "lazuli/ops/reductions.h"
 
-
 namespace lz {
 
 using detail::Op;
