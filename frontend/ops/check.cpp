@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 namespace lz {
@@ -32,10 +33,14 @@ Location detail::in_function(const char *name, Location loc) {
         std::string_view name; ///< never freed
         uint16_t number = 0;
     };
-    static thread_local std::array<Known, 64> known;
+    using Names = std::array<Known, 64>;
+    // Not the table itself: a library that a process opens while it runs has little room for such variables.
+    static thread_local std::unique_ptr<Names> known;
     if (loc.function != 0)
         return loc;
-    Known &slot = known[reinterpret_cast<uintptr_t>(name) / 8 % known.size()];
+    if (!known) [[unlikely]]
+        known = std::make_unique<Names>();
+    Known &slot = (*known)[reinterpret_cast<uintptr_t>(name) / 8 % known->size()];
     if (slot.name != name) {
         const uint16_t number = ir::intern_function(name);
         slot = {ir::function_name(number), number};

@@ -63,12 +63,15 @@ Header header_of(std::span<const std::byte> begin, uint64_t file_bytes) {
         damaged("it ends in its header");
     std::memcpy(&header, begin.data(), sizeof header);
     if (header.version < kOldestProgramFileVersion || header.version > kProgramFileVersion)
-        throw Failure(
-            ErrorKind::Io,
-            fmt::format("is a program file of version {}, and this library reads versions {} to {}: {}",
-                        header.version, kOldestProgramFileVersion, kProgramFileVersion,
-                        header.version > kProgramFileVersion ? "a newer library can load it"
-                                                             : "save the program again"));
+        throw Failure(ErrorKind::Io,
+                      fmt::format("is a program file of version {}, and this library reads {}: {}",
+                                  header.version,
+                                  kOldestProgramFileVersion == kProgramFileVersion
+                                      ? fmt::format("version {}", kProgramFileVersion)
+                                      : fmt::format("versions {} to {}", kOldestProgramFileVersion,
+                                                    kProgramFileVersion),
+                                  header.version > kProgramFileVersion ? "a newer library can load it"
+                                                                       : "save the program again"));
     if (header.file_bytes != file_bytes)
         damaged(fmt::format("it has {} bytes and was {} bytes long", file_bytes, header.file_bytes));
     return header;

@@ -17,7 +17,7 @@ namespace {
 /// Sections in order, and the manifest that names them.
 class Sections {
 public:
-    explicit Sections(uint32_t version) : file_{version, {{}}} {} // with the manifest's place
+    Sections() : file_{kProgramFileVersion, {{}}} {} // with the manifest's place
     /// The number of the new section.
     uint32_t add(SectionKind kind, std::span<const std::byte> bytes) {
         file_.sections.push_back({kind, bytes});
@@ -32,9 +32,6 @@ public:
 private:
     Container file_;
 };
-
-/// The first version that has constants of other files.
-constexpr uint32_t kWithWeights = 6;
 
 void put(ByteWriter &to, const SavedConstant &constant, Sections &sections) {
     to.put(constant.type);
@@ -125,8 +122,7 @@ public:
         SavedProgram program;
         from_.get(program.name);
         from_.get(program.made_by);
-        if (file_.version >= kWithWeights)
-            from_.get_each(program.weights, 4, [&](std::string &path) { from_.get(path); });
+        from_.get_each(program.weights, 4, [&](std::string &path) { from_.get(path); });
         from_.get_each(program.constants, 8, [&](SavedConstant &c) { get(c); });
         from_.get_each(program.devices, 12, [&](SavedDevice &d) { get(d); });
         from_.get_each(program.code, 21, [&](SavedCode &k) { get(k); });
@@ -163,7 +159,7 @@ private:
     void get(SavedConstant &constant) {
         from_.get(constant.type);
         const auto s = from_.get_as<uint32_t>();
-        if (s == kNothing && file_.version >= kWithWeights) {
+        if (s == kNothing) {
             from_.get(constant.from.file);
             from_.get(constant.from.tensor);
             for (std::byte &byte : constant.from.hash)
@@ -405,12 +401,10 @@ private:
 
 std::vector<std::byte> write_saved(const SavedProgram &program) {
     ByteWriter manifest;
-    Sections sections(program.weights.empty() ? kOldestProgramFileVersion
-                                              : std::max(kWithWeights, kOldestProgramFileVersion));
+    Sections sections;
     manifest.put(program.name);
     manifest.put(program.made_by);
-    if (!program.weights.empty())
-        manifest.put_each(program.weights, [&](const std::string &path) { manifest.put(path); });
+    manifest.put_each(program.weights, [&](const std::string &path) { manifest.put(path); });
     manifest.put_each(program.constants, [&](const SavedConstant &c) { put(manifest, c, sections); });
     manifest.put_each(program.devices, [&](const SavedDevice &d) {
         manifest.put(d.device.kind);

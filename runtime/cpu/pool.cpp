@@ -136,9 +136,10 @@ public:
         try {
             send();
             return true;
-        } catch (...) { // the loop does without
-            state_.store(word(Phase::Gone), std::memory_order_relaxed);
-            return false;
+        } catch (...) { // the loop does without, unless one comes all the same
+            uintptr_t expected = word(Phase::GivenAhead, &job);
+            return !state_.compare_exchange_strong(expected, word(Phase::Gone), std::memory_order_release,
+                                                   std::memory_order_relaxed);
         }
     }
 
@@ -183,9 +184,14 @@ public:
                     return;
                 break;
             case Phase::Filling:
+                spin.turn();
                 break;
-            default:
+            case Phase::Coming:
+            case Phase::Gone:
                 state_.compare_exchange_strong(now, word(Phase::Waiting), std::memory_order_relaxed);
+                break;
+            case Phase::Working: // another one is here: one of the two was sent for by a call that failed
+                return;
             }
         }
     }

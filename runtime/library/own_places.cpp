@@ -83,7 +83,7 @@ OwnPlaces find_own_places(const int64_t *places, int64_t length, const PlaceRang
         outside |= is_outside(place, range.extent);
         own_places[count] = place;
         positions[count] = static_cast<int32_t>(i);
-        count += static_cast<uint64_t>(place - range.low) < own;
+        count += static_cast<uint64_t>(place) - static_cast<uint64_t>(range.low) < own;
     }
     return {count, own_places, positions, outside};
 }

@@ -551,15 +551,15 @@ TEST(Programs, S103_only_files_with_references_are_of_the_newer_version) {
     const ProgramsOfNetwork net;
     net.saved();
     save_program(net.folder_ / "whole.lzp", net.compiled());
-    EXPECT_EQ(version_of(read_bytes(net.folder_ / "whole.lzp")), 5u);
+    EXPECT_EQ(version_of(read_bytes(net.folder_ / "whole.lzp")), 7u);
     std::string file = read_bytes(net.program_);
-    EXPECT_EQ(version_of(file), 6u);
-    file[8] = 7;
+    EXPECT_EQ(version_of(file), 7u);
+    file[8] = 8;
     write_file(net.program_, file);
     net.expect_refused(net.program_,
-                       "is a program file of version 7, and this library reads versions 5 to 6: a newer "
-                       "library can load it");
-    file[8] = 4;
+                       "is a program file of version 8, and this library reads version 7: a newer library "
+                       "can load it");
+    file[8] = 6;
     write_file(net.program_, file);
     net.expect_refused(net.program_, "save the program again");
 }
