@@ -1,11 +1,11 @@
 // What functions that are made of public ones need: a check of values, made when the operation runs, and
 // their name.
 #include "frontend/ops/compose.h"
+#include "ir/host/per_thread.h"
 #include "lazuli/ops/functional.h"
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <string_view>
 
 namespace lz {
@@ -34,13 +34,11 @@ Location detail::in_function(const char *name, Location loc) {
         uint16_t number = 0;
     };
     using Names = std::array<Known, 64>;
-    // Not the table itself: a library that a process opens while it runs has little room for such variables.
-    static thread_local std::unique_ptr<Names> known;
     if (loc.function != 0)
         return loc;
-    if (!known) [[unlikely]]
-        known = std::make_unique<Names>();
-    Known &slot = (*known)[reinterpret_cast<uintptr_t>(name) / 8 % known->size()];
+    // Not in the thread's static storage, which a library that is opened at run time has little of.
+    Names &known = ir::per_thread<Names>();
+    Known &slot = known[reinterpret_cast<uintptr_t>(name) / 8 % known.size()];
     if (slot.name != name) {
         const uint16_t number = ir::intern_function(name);
         slot = {ir::function_name(number), number};
