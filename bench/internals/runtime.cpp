@@ -167,7 +167,7 @@ void empty_loop(benchmark::State &state) {
 }
 BENCHMARK(empty_loop)->Arg(1)->Arg(2)->Arg(1024)->UseRealTime();
 
-/// A loop of two ranges of so many dependent additions, of about a nanosecond each: how soon a second thread
+/// A loop of two ranges of so many dependent additions, of a few nanoseconds each: how soon a second thread
 /// helps. On one thread it takes `alone`.
 void two_ranges(benchmark::State &state) {
     const auto range = [&](int64_t, int64_t) {

@@ -109,20 +109,7 @@ void PhaseEmitter::fill_lane_by_lane(const Loop &loop, std::span<const LaneRows>
     const int64_t count = lanes.front().lanes();
     const Value used = used_lanes(lanes.front(), begin, end);
     const auto each_lane = [&](Value lane, std::span<const Value>) -> Values {
-        const Partials start = identities(loop);
-        const auto step = [&](Value index, std::span<const Value> carried) {
-            const Mark inside = mark();
-            Partials partials = regroup(carried, start);
-            bind_axis(loop.axis, index);
-            emit_region(loop.body);
-            for (size_t i = 0; i < partials.size(); ++i)
-                combine(loop.reductions[i], partials[i], element_of(loop.reductions[i]));
-            unbind_axis(loop.axis);
-            forget(inside);
-            return flatten(partials);
-        };
-        const Partials sums =
-            regroup(b_.loop(b_.add(begin, lane), end, b_.i64(count), flatten(start), step), start);
+        const Partials sums = fold_steps(loop, b_.add(begin, lane), end, count, identities(loop), {});
         for (const LaneRows &rows : lanes)
             for (int part = 0; part < rows.parts; ++part)
                 b_.store(sums[rows.index][static_cast<size_t>(part)],

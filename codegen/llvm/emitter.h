@@ -267,6 +267,8 @@ private:
     // --- chunks.cpp
     using ChunkBody = std::function<Partials(Value lo, Value hi)>;
     /// What a loop folds to, chunk by chunk; `start` has the identities.
+    Partials fold_steps(const ir::Loop &loop, Value begin, Value end, int64_t stride, const Partials &start,
+                        const std::function<void()> &preheader);
     Partials fold_chunks(const ir::Loop &loop, Value begin, Value end, const Partials &start,
                          const ChunkBody &chunk, const std::function<void()> &preheader);
     bool fold_partials(const ir::Loop &loop, uint32_t id, Value begin, Value end);

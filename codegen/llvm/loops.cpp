@@ -121,14 +121,10 @@ void PhaseEmitter::set_results(const Loop &loop, uint32_t id, const Partials &pa
     results_[id] = std::move(slots);
 }
 
-void PhaseEmitter::emit_sequential(const Loop &loop, uint32_t id, Value begin, Value end) {
-    const Mark before = mark();
-    const bool grouped = group_.loop == id;
-    if (grouped) {
-        begin = group_.begin;
-        end = group_.end;
-    }
-    const Partials start = grouped ? resumed(loop) : identities(loop);
+/// Elements begin, begin + stride and so on of a loop, added in this order to `start`.
+PhaseEmitter::Partials PhaseEmitter::fold_steps(const Loop &loop, Value begin, Value end, int64_t stride,
+                                                const Partials &start,
+                                                const std::function<void()> &preheader) {
     const auto step = [&](Value index, std::span<const Value> carried) {
         const Mark inside = mark();
         Partials partials = regroup(carried, start);
@@ -140,16 +136,25 @@ void PhaseEmitter::emit_sequential(const Loop &loop, uint32_t id, Value begin, V
         forget(inside);
         return flatten(partials);
     };
+    return regroup(b_.loop(begin, end, b_.i64(stride), flatten(start), step, preheader), start);
+}
+
+void PhaseEmitter::emit_sequential(const Loop &loop, uint32_t id, Value begin, Value end) {
+    const Mark before = mark();
+    const bool grouped = group_.loop == id;
+    if (grouped) {
+        begin = group_.begin;
+        end = group_.end;
+    }
+    const Partials start = grouped ? resumed(loop) : identities(loop);
     const auto preheader = [&] { hoist(loop.body, true); };
-    const auto fold = [&](Value lo, Value hi, const std::function<void()> &before_first) {
-        return regroup(b_.loop(lo, hi, b_.i64(1), flatten(start), step, before_first), start);
-    };
     Partials partials;
     if (loop.chunk == 0 || loop.reductions.empty())
-        partials = fold(begin, end, preheader);
+        partials = fold_steps(loop, begin, end, 1, start, preheader);
     else
         partials = fold_chunks(
-            loop, begin, end, start, [&](Value lo, Value hi) { return fold(lo, hi, {}); }, preheader);
+            loop, begin, end, start,
+            [&](Value lo, Value hi) { return fold_steps(loop, lo, hi, 1, start, {}); }, preheader);
     forget(before);
     set_results(loop, id, partials);
 }

@@ -11,8 +11,6 @@
 #include <cstdlib>
 #include <mutex>
 #include <pthread.h>
-#include <span>
-#include <vector>
 
 namespace lz::runtime {
 
