@@ -96,8 +96,8 @@ Settings read() {
 } // namespace
 
 const Settings &settings() {
-    static const Settings s = read();
-    return s;
+    static const auto *const s = new Settings(read());
+    return *s;
 }
 
 } // namespace lz::fake_cuda

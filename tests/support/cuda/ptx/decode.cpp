@@ -11,7 +11,8 @@
 namespace lz::ptx {
 
 Type type_named(std::string_view name) {
-    static const std::unordered_map<std::string_view, Type> types{
+    // Never destroyed: threads may launch when main has been left.
+    static const auto &types = *new std::unordered_map<std::string_view, Type>{
         {"pred", Type::Pred}, {"b8", Type::B8},       {"b16", Type::B16},      {"b32", Type::B32},
         {"b64", Type::B64},   {"u8", Type::U8},       {"u16", Type::U16},      {"u32", Type::U32},
         {"u64", Type::U64},   {"s8", Type::S8},       {"s16", Type::S16},      {"s32", Type::S32},

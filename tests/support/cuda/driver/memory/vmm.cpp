@@ -108,7 +108,7 @@ unsigned char *host_of(uint64_t begin, size_t bytes) {
 /// read, which is faster, and written where it has changed.
 bool fill(const Physical &physical, bool again) {
     constexpr size_t kFilled = size_t{64} << 20, kPiece = size_t{64} << 10;
-    static const std::vector<unsigned char> ones(size_t{1} << 20, 0xff);
+    static const auto &ones = *new std::vector<unsigned char>(size_t{1} << 20, 0xff);
     const size_t end = std::min(physical.bytes, kFilled);
     const auto write = [&](size_t at, size_t bytes) {
         return ::pwrite(physical.file->number, ones.data(), bytes, static_cast<off_t>(at)) ==
