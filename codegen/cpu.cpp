@@ -17,8 +17,8 @@ class LlvmCompiler final : public Compiler {
 public:
     LlvmCompiler(ir::CpuIsa isa, CompileOptions options)
         : isa_(std::move(isa)), options_(options),
-          key_(fmt::format("{}\n{}\n{}\n{}\nfast_math={}", isa_.triple, isa_.features, isa_.vector_bytes,
-                           compiler_version(), options_.fast_math)) {}
+          key_(fmt::format("{}\n{}\n{}\n{}\n{}\nfast_math={}", isa_.triple, isa_.features, isa_.vector_bytes,
+                           isa_.l1_bytes, compiler_version(), options_.fast_math)) {}
 
     const std::string &key() const override { return key_; }
     ir::CompiledKernel compile(const ir::Kernel &kernel) const override {

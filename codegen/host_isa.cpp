@@ -10,6 +10,7 @@
 #include "ir/host/amx.h"
 
 #include <string>
+#include <unistd.h>
 
 namespace lz::codegen {
 
@@ -52,6 +53,8 @@ ir::CpuIsa host_isa() {
     isa.amx_bf16 = tiles && features.has("amx-bf16");
     isa.amx_int8 = tiles && features.has("amx-int8");
     derive(isa, avx512, features.has("avx2"));
+    if (const long bytes = ::sysconf(_SC_LEVEL1_DCACHE_SIZE); bytes > 0)
+        isa.l1_bytes = bytes;
     return isa;
 }
 

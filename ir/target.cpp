@@ -86,6 +86,7 @@ void add(Fields &fields, const CpuLimits &cpu) {
     fields.text("", cpu.isa.features);
     fields.number("vector", cpu.isa.vector_bytes);
     fields.number("registers", cpu.isa.vector_registers);
+    fields.number("l1", cpu.isa.l1_bytes);
     fields.number("fma", cpu.isa.fma);
     fields.number("avx512", cpu.isa.avx512);
     fields.number("avx512_bf16", cpu.isa.avx512_bf16);

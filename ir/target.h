@@ -15,12 +15,13 @@
 
 namespace lz::ir {
 
-/// What the CPU's feature bits say (not its name).
+/// What the CPU's feature bits say (not its name), and of its caches what code is made for.
 struct CpuIsa {
     std::string triple;    ///< LLVM triple, for the kernel cache's key
     std::string features;  ///< LLVM feature string, "+avx512f,+fma,...", sorted
     int vector_bytes = 16; ///< preferred vector width
     int vector_registers = 16;
+    int64_t l1_bytes = int64_t{32} << 10; ///< of a core, for data: what partial results of a loop have to fit
     bool fma = false;
     bool avx512 = false;
     bool avx512_bf16 = false;

@@ -158,38 +158,40 @@ Value PhaseEmitter::used_lanes(const LaneRows &rows, Value begin, Value end) {
 PhaseEmitter::Partials PhaseEmitter::fold_across(const Loop &loop, std::span<const LaneRows> lanes,
                                                  const Partials &start, Value begin, Value end,
                                                  const std::function<void()> &preheader) {
-    Partials results = fill_downwards(loop, lanes, start, begin, end, preheader);
+    Partials results = start;
+    if (lane_by_lane_) {
+        const Walk downwards = std::exchange(walk_, {});
+        fill_lane_by_lane(loop, lanes, begin, end, preheader);
+        walk_ = downwards;
+    } else {
+        results = fill_downwards(loop, lanes, start, begin, end, preheader);
+    }
     for (const LaneRows &rows : lanes)
         results[rows.index] = fold_lanes(rows, rows.elements, used_lanes(rows, begin, end));
     return results;
 }
 
-/// The only chunk: what is walked of a small matrix is in the caches.
-PhaseEmitter::Partials PhaseEmitter::fold_only_chunk(const Loop &loop, std::span<const LaneRows> lanes,
-                                                     const Partials &start, Value begin, Value end,
-                                                     const std::function<void()> &preheader) {
-    const Value bytes = bytes_of_rows(loop, b_.sub(end, begin));
-    const bool together =
-        bytes && lanes.size() == loop.reductions.size() &&
-        std::ranges::all_of(lanes, [&](const LaneRows &r) { return r.lanes() == lanes.front().lanes(); });
-    if (!together)
-        return fold_across(loop, lanes, start, begin, end, preheader);
-    const Mark before = mark();
-    const Value small = b_.compare(Pred::Sle, bytes, b_.i64(kLaneByLaneBytes));
-    b_.if_then(b_.bit_not(small), [&] {
-        fill_downwards(loop, lanes, start, begin, end, preheader);
-        forget(before);
-    });
-    b_.if_then(small, [&] {
-        const Walk downwards = std::exchange(walk_, {});
-        fill_lane_by_lane(loop, lanes, begin, end, preheader);
-        walk_ = downwards;
-        forget(before);
-    });
-    Partials results = start;
-    for (const LaneRows &rows : lanes)
-        results[rows.index] = fold_lanes(rows, rows.elements, used_lanes(rows, begin, end));
-    return results;
+/// Whether rows side by side are walked lane by lane: all of them are one chunk, in lanes of one number, and
+/// of a small matrix, which is in the caches. Null where they never are.
+Value PhaseEmitter::walks_lane_by_lane(const Region &region) {
+    Value bytes = nullptr;
+    for (const Stmt &stmt : region) {
+        if (stmt.kind != Stmt::Loop)
+            continue;
+        const Loop &loop = k_.loops[stmt.id];
+        const auto alike = [&](const Reduction &r) {
+            return has_order(r) && lanes_of(r) == lanes_of(loop.reductions.front());
+        };
+        const bool one = s_.one_chunk || loop.chunk == 0;
+        if (!s_.across || !one || loop.order != LoopOrder::Lanes || loop.reductions.empty() ||
+            loop.begin != kNoValue || loop.end != kNoValue || !std::ranges::all_of(loop.reductions, alike))
+            return nullptr;
+        Value walked = bytes_of_rows(loop, extent(loop.axis));
+        if (!walked)
+            return nullptr;
+        bytes = bytes ? b_.smax(bytes, walked) : walked;
+    }
+    return bytes ? b_.compare(Pred::Sle, bytes, b_.i64(kLaneByLaneBytes)) : nullptr;
 }
 
 /// Of so many rows of the widest matrix that a loop walks down; null where it walks none.
@@ -234,7 +236,7 @@ void PhaseEmitter::emit_across(const Loop &loop, uint32_t id, Value begin, Value
     const auto preheader = [&] { hoist(loop.body, true); };
     Partials totals;
     if (one) {
-        totals = fold_only_chunk(loop, lanes, start, begin, end, preheader);
+        totals = fold_across(loop, lanes, start, begin, end, preheader);
     } else {
         Value chunk = b_.i64(loop.chunk);
         Value chunks =

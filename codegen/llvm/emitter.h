@@ -190,6 +190,7 @@ private:
                     bool nontemporal);
     void points(const ir::Region &region, Context context, const std::function<void()> &then = {});
     int parts_for(const ir::Region &region, ir::AxisId axis) const;
+    int64_t bytes_of_lanes(const ir::Region &region, ir::AxisId axis, int parts) const;
     std::vector<uint32_t> streams_ahead(const ir::Region &region, ir::AxisId axis) const;
 
     // --- row_groups.cpp: columns that are folded to partial results
@@ -255,12 +256,11 @@ private:
     Values fold_lanes(const LaneRows &rows, Value memory, Value count);
     Value used_lanes(const LaneRows &rows, Value begin, Value end);
     Value bytes_of_rows(const ir::Loop &loop, Value rows);
+    Value walks_lane_by_lane(const ir::Region &region);
     void fill_lane_by_lane(const ir::Loop &loop, std::span<const LaneRows> lanes, Value begin, Value end,
                            const std::function<void()> &preheader);
     Partials fill_downwards(const ir::Loop &loop, std::span<const LaneRows> lanes, const Partials &start,
                             Value begin, Value end, const std::function<void()> &preheader);
-    Partials fold_only_chunk(const ir::Loop &loop, std::span<const LaneRows> lanes, const Partials &start,
-                             Value begin, Value end, const std::function<void()> &preheader);
     Partials fold_across(const ir::Loop &loop, std::span<const LaneRows> lanes, const Partials &start,
                          Value begin, Value end, const std::function<void()> &preheader);
 
@@ -334,6 +334,7 @@ private:
     std::vector<std::pair<ir::KValue, Value>> turned_;
     RowGroup group_;
     Walk walk_;
+    bool lane_by_lane_ = false;                 ///< how rows side by side are walked now
     std::vector<std::vector<Emitted>> results_; ///< by loop: value and index of each reduction
 };
 

@@ -45,6 +45,7 @@ void for_each_field(Target &target, F &&f, Library &&library, Limits &&limits) {
             f(c.isa.features);
             f(c.isa.vector_bytes);
             f(c.isa.vector_registers);
+            f(c.isa.l1_bytes);
             f(c.isa.fma);
             f(c.isa.avx512);
             f(c.isa.avx512_bf16);

@@ -29,6 +29,7 @@ public:
 private:
     bool has_room(const ClusterUse &use, const ir::Node &node) const;
     int repeated_ops(const ClusterUse &use, ir::NodeId n, const ir::Node &node) const;
+    bool runs_on_cpu(const ir::Node &node) const;
 
     const ir::Graph &graph_;
     const ir::Target &target_;
