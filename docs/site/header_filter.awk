@@ -71,8 +71,8 @@ function share_comments(text,    line, n, i, result, comment, shared, name, shar
             if (name ~ /LZ_FUNCTION/) {
                 sub(/,.*/, "", name)
             } else {
-                sub(/^ *LZ_METHOD\(/, "", name)
-                sub(/\(.*/, "", name)
+                sub(/^ *LZ_METHOD(_OF_TWO)?\(/, "", name)
+                sub(/[(,].*/, "", name)
             }
             sub(/^.*[ &*]/, "", name)
             if (comment == "" && name == shared_name && line[i] !~ /= default;/)
@@ -144,6 +144,16 @@ BEGIN { RS = "\001" }
     gsub(/\(Location loc\)/, "()", text)
     while (match(text, /LZ_FUNCTION\([^,()]*, [a-z_]+\)/)) { # nothing but its tensor
         entry = substr(text, RSTART + 12, RLENGTH - 13)
+        split(entry, part, ", ")
+        text = substr(text, 1, RSTART - 1) part[1] "(const Tensor &" part[2] ")" substr(text, RSTART + RLENGTH)
+    }
+    while (match(text, /LZ_FUNCTION_OF_TWO\([^,()]*, [a-z_]+, [a-z_]+\)/)) { # and nothing but its two
+        entry = substr(text, RSTART + 19, RLENGTH - 20)
+        split(entry, part, ", ")
+        text = substr(text, 1, RSTART - 1) part[1] "(const Tensor &" part[2] ", const Tensor &" part[3] ")" substr(text, RSTART + RLENGTH)
+    }
+    while (match(text, /LZ_METHOD_OF_TWO\([^,()]*, [a-z_]+\)/)) {
+        entry = substr(text, RSTART + 17, RLENGTH - 18)
         split(entry, part, ", ")
         text = substr(text, 1, RSTART - 1) part[1] "(const Tensor &" part[2] ")" substr(text, RSTART + RLENGTH)
     }

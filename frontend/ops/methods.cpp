@@ -21,6 +21,32 @@ namespace lz {
     }                                                                                                        \
     LZ_TEMPORARY(result, name, parameters, arguments)
 
+// Of two tensors, of which each may be a temporary.
+#define LZ_TEMPORARIES(result, name, parameters, arguments)                                                  \
+    result name(const Tensor &x, Tensor &&y, LZ_LIST parameters) {                                           \
+        return detail::consumed(name(x, std::as_const(y), LZ_LIST arguments), y);                            \
+    }                                                                                                        \
+    result name(Tensor &&x, const Tensor &y, LZ_LIST parameters) {                                           \
+        return detail::consumed(name(std::as_const(x), y, LZ_LIST arguments), x);                            \
+    }                                                                                                        \
+    result name(Tensor &&x, Tensor &&y, LZ_LIST parameters) {                                                \
+        return detail::consumed(name(std::as_const(x), std::as_const(y), LZ_LIST arguments), x, y);          \
+    }
+#define LZ_METHOD_OF_TWO(result, name, parameters, arguments)                                                \
+    result Tensor::name(const Tensor &y, LZ_LIST parameters) const & {                                       \
+        return lz::name(*this, y, LZ_LIST arguments);                                                        \
+    }                                                                                                        \
+    result Tensor::name(const Tensor &y, LZ_LIST parameters) && {                                            \
+        return lz::name(std::move(*this), y, LZ_LIST arguments);                                             \
+    }                                                                                                        \
+    result Tensor::name(Tensor &&y, LZ_LIST parameters) const & {                                            \
+        return lz::name(*this, std::move(y), LZ_LIST arguments);                                             \
+    }                                                                                                        \
+    result Tensor::name(Tensor &&y, LZ_LIST parameters) && {                                                 \
+        return lz::name(std::move(*this), std::move(y), LZ_LIST arguments);                                  \
+    }                                                                                                        \
+    LZ_TEMPORARIES(result, name, parameters, arguments)
+
 // elementwise.h
 LZ_TEMPORARY(Tensor, addcmul, (const Tensor &a, const Tensor &b, const Scalar &value, Location loc),
              (a, b, value, loc))
@@ -30,18 +56,17 @@ LZ_METHOD(Tensor, isnan, (Location loc), (loc))
 LZ_METHOD(Tensor, isinf, (Location loc), (loc))
 LZ_METHOD(Tensor, isfinite, (Location loc), (loc))
 LZ_TEMPORARY(Tensor, where, (Operand a, Operand b, Location loc), (std::move(a), std::move(b), loc))
-LZ_METHOD(Tensor, masked_fill, (const Tensor &mask, Operand value, Location loc),
-          (mask, std::move(value), loc))
+LZ_METHOD_OF_TWO(Tensor, masked_fill, (Operand value, Location loc), (std::move(value), loc))
 LZ_METHOD(Tensor, clamp,
           (const std::optional<Scalar> &lower, const std::optional<Scalar> &upper, Location loc),
           (lower, upper, loc))
 LZ_TEMPORARY(Tensor, clamp, (const Tensor &lower, const Tensor &upper, Location loc), (lower, upper, loc))
 LZ_METHOD(Tensor, clamp_min, (Operand lower, Location loc), (std::move(lower), loc))
 LZ_METHOD(Tensor, clamp_max, (Operand upper, Location loc), (std::move(upper), loc))
-LZ_METHOD(Tensor, logaddexp, (const Tensor &b, Location loc), (b, loc))
+LZ_METHOD_OF_TWO(Tensor, logaddexp, (Location loc), (loc))
 LZ_METHOD(Tensor, lerp, (const Tensor &end, Operand weight, Location loc), (end, std::move(weight), loc))
-LZ_TEMPORARY(Tensor, isclose, (const Tensor &b, double rtol, double atol, bool equal_nan, Location loc),
-             (b, rtol, atol, equal_nan, loc))
+LZ_TEMPORARIES(Tensor, isclose, (double rtol, double atol, bool equal_nan, Location loc),
+               (rtol, atol, equal_nan, loc))
 // views.h
 LZ_METHOD(Tensor, reshape, (const Sizes &sizes, Location loc), (sizes, loc))
 LZ_METHOD(Tensor, view, (const Sizes &sizes, Location loc), (sizes, loc))
@@ -100,12 +125,12 @@ LZ_METHOD(Tensor, to, (const Device &device, DType dtype, const CopyOptions &opt
           (device, dtype, options, loc))
 LZ_METHOD(Tensor, pin_memory, (Location loc), (loc))
 // indexing.h
-LZ_METHOD(Tensor, masked_select, (const Tensor &mask, Location loc), (mask, loc))
+LZ_METHOD_OF_TWO(Tensor, masked_select, (Location loc), (loc))
 LZ_METHOD(Tensor, nonzero, (Location loc), (loc))
 LZ_METHOD(Tensor, argwhere, (Location loc), (loc))
 LZ_METHOD(Tensor, gather, (int64_t axis, const Tensor &index, Location loc), (axis, index, loc))
 LZ_METHOD(Tensor, index_select, (int64_t axis, const Tensor &index, Location loc), (axis, index, loc))
-LZ_METHOD(Tensor, take, (const Tensor &index, Location loc), (index, loc))
+LZ_METHOD_OF_TWO(Tensor, take, (Location loc), (loc))
 LZ_METHOD(Tensor, scatter, (int64_t axis, const Tensor &index, Operand source, Location loc),
           (axis, index, std::move(source), loc))
 LZ_METHOD(Tensor, scatter_add, (int64_t axis, const Tensor &index, const Tensor &source, Location loc),
@@ -116,7 +141,7 @@ LZ_METHOD(Tensor, index_fill, (int64_t axis, const Tensor &index, Operand value,
           (axis, index, std::move(value), loc))
 LZ_METHOD(Tensor, index_copy, (int64_t axis, const Tensor &index, const Tensor &source, Location loc),
           (axis, index, source, loc))
-LZ_TEMPORARY(Tensor, embedding, (const Tensor &index, Location loc), (index, loc))
+LZ_TEMPORARIES(Tensor, embedding, (Location loc), (loc))
 LZ_TEMPORARY(Tensor, one_hot, (int64_t classes, Location loc), (classes, loc))
 // reductions.h
 LZ_METHOD(Tensor, sum, (const Sizes &axes, bool keepdim, std::optional<DType> dtype, Location loc),
@@ -185,22 +210,19 @@ LZ_TEMPORARY(Tensor, layer_norm,
 LZ_TEMPORARY(Tensor, rms_norm,
              (const Sizes &shape, const Tensor &weight, std::optional<double> eps, Location loc),
              (shape, weight, eps, loc))
-LZ_TEMPORARY(Tensor, cross_entropy, (const Tensor &target, const CrossEntropyOptions &options, Location loc),
-             (target, options, loc))
-LZ_TEMPORARY(Tensor, nll_loss, (const Tensor &target, const CrossEntropyOptions &options, Location loc),
-             (target, options, loc))
-LZ_TEMPORARY(Tensor, mse_loss, (const Tensor &target, Reduction reduction, Location loc),
-             (target, reduction, loc))
+LZ_TEMPORARIES(Tensor, cross_entropy, (const CrossEntropyOptions &options, Location loc), (options, loc))
+LZ_TEMPORARIES(Tensor, nll_loss, (const CrossEntropyOptions &options, Location loc), (options, loc))
+LZ_TEMPORARIES(Tensor, mse_loss, (Reduction reduction, Location loc), (reduction, loc))
 // linalg.h
-LZ_METHOD(Tensor, matmul, (const Tensor &b, Location loc), (b, loc))
-LZ_METHOD(Tensor, matmul, (const Tensor &b, DType out_dtype, Location loc), (b, out_dtype, loc))
-LZ_METHOD(Tensor, mm, (const Tensor &b, Location loc), (b, loc))
-LZ_METHOD(Tensor, mm, (const Tensor &b, DType out_dtype, Location loc), (b, out_dtype, loc))
-LZ_METHOD(Tensor, mv, (const Tensor &b, Location loc), (b, loc))
-LZ_METHOD(Tensor, dot, (const Tensor &b, Location loc), (b, loc))
-LZ_METHOD(Tensor, outer, (const Tensor &b, Location loc), (b, loc))
-LZ_METHOD(Tensor, bmm, (const Tensor &b, Location loc), (b, loc))
-LZ_METHOD(Tensor, bmm, (const Tensor &b, DType out_dtype, Location loc), (b, out_dtype, loc))
+LZ_METHOD_OF_TWO(Tensor, matmul, (Location loc), (loc))
+LZ_METHOD_OF_TWO(Tensor, matmul, (DType out_dtype, Location loc), (out_dtype, loc))
+LZ_METHOD_OF_TWO(Tensor, mm, (Location loc), (loc))
+LZ_METHOD_OF_TWO(Tensor, mm, (DType out_dtype, Location loc), (out_dtype, loc))
+LZ_METHOD_OF_TWO(Tensor, mv, (Location loc), (loc))
+LZ_METHOD_OF_TWO(Tensor, dot, (Location loc), (loc))
+LZ_METHOD_OF_TWO(Tensor, outer, (Location loc), (loc))
+LZ_METHOD_OF_TWO(Tensor, bmm, (Location loc), (loc))
+LZ_METHOD_OF_TWO(Tensor, bmm, (DType out_dtype, Location loc), (out_dtype, loc))
 LZ_METHOD(Tensor, addmm,
           (const Tensor &a, const Tensor &b, const Scalar &beta, const Scalar &alpha, Location loc),
           (a, b, beta, alpha, loc))
@@ -216,12 +238,12 @@ LZ_METHOD(Tensor, baddbmm,
 LZ_METHOD(Tensor, addbmm,
           (const Tensor &a, const Tensor &b, const Scalar &beta, const Scalar &alpha, Location loc),
           (a, b, beta, alpha, loc))
-LZ_METHOD(Tensor, kron, (const Tensor &b, Location loc), (b, loc))
-LZ_TEMPORARY(Tensor, tensordot, (const Tensor &b, const Sizes &axes_a, const Sizes &axes_b, Location loc),
-             (b, axes_a, axes_b, loc))
-LZ_TEMPORARY(Tensor, tensordot, (const Tensor &b, int64_t axes, Location loc), (b, axes, loc))
-LZ_TEMPORARY(Tensor, cdist, (const Tensor &b, double p, std::optional<int64_t> compute_mode, Location loc),
-             (b, p, compute_mode, loc))
+LZ_METHOD_OF_TWO(Tensor, kron, (Location loc), (loc))
+LZ_TEMPORARIES(Tensor, tensordot, (const Sizes &axes_a, const Sizes &axes_b, Location loc),
+               (axes_a, axes_b, loc))
+LZ_TEMPORARIES(Tensor, tensordot, (int64_t axes, Location loc), (axes, loc))
+LZ_TEMPORARIES(Tensor, cdist, (double p, std::optional<int64_t> compute_mode, Location loc),
+               (p, compute_mode, loc))
 // statistics.h
 LZ_METHOD(Tensor, bincount, (const Tensor &weights, int64_t minlength, Location loc),
           (weights, minlength, loc))
@@ -229,7 +251,7 @@ LZ_METHOD(Tensor, histc, (int64_t bins, const Scalar &min, const Scalar &max, Lo
           (bins, min, max, loc))
 LZ_TEMPORARY(Tensor, bucketize, (const Tensor &boundaries, bool out_int32, bool right, Location loc),
              (boundaries, out_int32, right, loc))
-LZ_TEMPORARY(Tensor, linear, (const Tensor &weight, const Tensor &bias, Location loc), (weight, bias, loc))
+LZ_TEMPORARIES(Tensor, linear, (const Tensor &bias, Location loc), (bias, loc))
 // random.h
 LZ_TEMPORARY(Tensor, bernoulli, (Location loc), (loc))
 LZ_TEMPORARY(Tensor, bernoulli, (Generator & generator, Location loc), (generator, loc))

@@ -89,6 +89,23 @@ TEST_F(Temporaries, S23_of_functions_are_not_stored) {
     EXPECT_LT(stored_by([&] { (x * 2).log_softmax(-1).eval(); }), 1.125);
 }
 
+TEST_F(Temporaries, S23_second_tensors_are_not_stored) {
+    const Tensor row = lz::ones({1, kColumns}), column = lz::ones({1, kRows}), none = x < 0;
+    lz::eval({row, column, none});
+    const std::vector<std::pair<std::string, std::function<double()>>> expressions = {
+        {"transposed", [&] { return lz::matmul(row, x.t()).sum().item<double>(); }},
+        {"method", [&] { return row.mm((x * 2).t()).sum().item<double>(); }},
+        {"vectors", [&] { return lz::dot(x.flatten() * 2, (y + 1).flatten()).item<double>(); }},
+        {"linear", [&] { return lz::linear(row, x * 2).sum().item<double>(); }},
+        {"mask", [&] { return x.masked_fill(x > y, 0).sum().item<double>(); }},
+        {"target", [&] { return lz::mse_loss(x, y * 2 + 1).item<double>(); }},
+        {"close", [&] { return lz::isclose(x, y * 2).sum().item<double>(); }},
+        {"logaddexp", [&] { return lz::logaddexp(x * 2, y - 1).sum().item<double>(); }},
+    };
+    for (const auto &[what, f] : expressions)
+        EXPECT_LT(stored_by(f), 0.125) << what;
+}
+
 TEST_F(Temporaries, S23_what_a_handle_can_reach_is_stored) {
     Tensor doubled;
     EXPECT_GE(stored_by([&] {
@@ -117,6 +134,10 @@ TEST(Semantics, S23_what_was_moved_into_an_operation_is_empty) {
         {"view", [](Tensor &&t) { return std::move(t).reshape({2}) + 1; }},
         {"itself", [](Tensor &&t) { return std::move(t).to(lz::f32) + 1; }},
         {"where", [](Tensor &&t) { return lz::where(t > 0, std::move(t), 0) + 1; }},
+        {"second of a product", [](Tensor &&t) { return lz::matmul(lz::eye(2), std::move(t)) + 1; }},
+        {"second of a method", [](Tensor &&t) { return lz::eye(2).matmul(std::move(t)) + 1; }},
+        {"both of a product",
+         [](Tensor &&t) { return lz::outer(std::move(t), lz::ones({1})).flatten() + 1; }},
         {"twice", [](Tensor &&t) { return (std::move(t) + std::move(t)) / 2 + 1; }},
         {"in place",
          [](Tensor &&t) {
@@ -149,6 +170,8 @@ TEST(Semantics, S23_what_an_operation_refuses_stays) {
     refused("a later step of the same function", [&](Tensor &t) { lz::add(three, std::move(t), 2); });
     refused("method", [&](Tensor &t) { std::move(t).reshape({5}); });
     refused("function", [&](Tensor &t) { lz::sum(std::move(t), {4}); });
+    refused("second of a product", [&](Tensor &t) { lz::matmul(three, std::move(t)); });
+    refused("second of a method", [&](Tensor &t) { three.dot(std::move(t)); });
     refused("bits", [&](Tensor &t) { ~std::move(t); });
     refused("where", [&](Tensor &t) { lz::where(three > 0, std::move(t), 0); });
     refused("in place", [&](Tensor &t) { whole += std::move(t); }); // floats do not become integers

@@ -82,12 +82,23 @@ class ValuesIndices;
 
 /// What records is declared twice: a temporary, or a tensor that was moved, lets go of its handle when the
 /// operation is recorded, so that what no other handle can reach is not stored (S23). It is empty afterwards;
-/// if the call throws, it is what it was. A second tensor that is no Operand (`matmul(a, b * 2)`), a list,
-/// and what `at` takes a part of keep their handles to the end of the expression. `x` is the name of a
-/// function's first parameter.
+/// if the call throws, it is what it was. A third tensor, one behind an axis (`gather(x, 1, a + b)`), a list,
+/// and what `at` takes a part of keep their handles to the end of the expression. `x` and `y` are the names
+/// of a function's first parameters.
 #define LZ_METHOD(...)                                                                                       \
     __VA_ARGS__ const &;                                                                                     \
     __VA_ARGS__ &&
+/// Likewise of two tensors, which may both be temporaries (`matmul(x, w.t())`).
+#define LZ_METHOD_OF_TWO(function, y, ...)                                                                   \
+    function(const Tensor &y, __VA_ARGS__) const &;                                                          \
+    function(const Tensor &y, __VA_ARGS__) &&;                                                               \
+    function(Tensor &&y, __VA_ARGS__) const &;                                                               \
+    function(Tensor &&y, __VA_ARGS__) &&
+#define LZ_FUNCTION_OF_TWO(function, x, y, ...)                                                              \
+    LZ_API function(const Tensor &x, const Tensor &y, __VA_ARGS__);                                          \
+    LZ_API function(const Tensor &x, Tensor &&y, __VA_ARGS__);                                               \
+    LZ_API function(Tensor &&x, const Tensor &y, __VA_ARGS__);                                               \
+    LZ_API function(Tensor &&x, Tensor &&y, __VA_ARGS__)
 #define LZ_FUNCTION(function, x, ...)                                                                        \
     LZ_API function(const Tensor &x, __VA_ARGS__);                                                           \
     LZ_API function(Tensor &&x, __VA_ARGS__)
@@ -330,7 +341,7 @@ public:
     LZ_METHOD(Tensor isnan(Location loc = Location::current()));
     LZ_METHOD(Tensor isinf(Location loc = Location::current()));
     LZ_METHOD(Tensor isfinite(Location loc = Location::current()));
-    LZ_METHOD(Tensor masked_fill(const Tensor &mask, Operand value, Location loc = Location::current()));
+    LZ_METHOD_OF_TWO(Tensor masked_fill, mask, Operand value, Location loc = Location::current());
     LZ_METHOD(Tensor clamp(const std::optional<Scalar> &lower,
                            const std::optional<Scalar> &upper = std::nullopt,
                            Location loc = Location::current()));
@@ -458,7 +469,7 @@ public:
     /// As lz::multinomial, with the default generator.
     Tensor multinomial(int64_t samples, bool replacement = false, Location loc = Location::current()) const;
     LZ_METHOD(Tensor index_select(int64_t axis, const Tensor &index, Location loc = Location::current()));
-    LZ_METHOD(Tensor take(const Tensor &index, Location loc = Location::current()));
+    LZ_METHOD_OF_TWO(Tensor take, index, Location loc = Location::current());
     LZ_METHOD(Tensor scatter(int64_t axis, const Tensor &index, Operand source,
                              Location loc = Location::current()));
     LZ_METHOD(Tensor scatter_add(int64_t axis, const Tensor &index, const Tensor &source,
@@ -503,11 +514,11 @@ public:
     LZ_METHOD(ValuesIndices topk(int64_t k, int64_t axis = -1, bool largest = true,
                                  Location loc = Location::current()));
 
-    LZ_METHOD(Tensor matmul(const Tensor &other, Location loc = Location::current()));
-    LZ_METHOD(Tensor mm(const Tensor &other, Location loc = Location::current()));
-    LZ_METHOD(Tensor mv(const Tensor &other, Location loc = Location::current()));
-    LZ_METHOD(Tensor dot(const Tensor &other, Location loc = Location::current()));
-    LZ_METHOD(Tensor bmm(const Tensor &other, Location loc = Location::current()));
+    LZ_METHOD_OF_TWO(Tensor matmul, other, Location loc = Location::current());
+    LZ_METHOD_OF_TWO(Tensor mm, other, Location loc = Location::current());
+    LZ_METHOD_OF_TWO(Tensor mv, other, Location loc = Location::current());
+    LZ_METHOD_OF_TWO(Tensor dot, other, Location loc = Location::current());
+    LZ_METHOD_OF_TWO(Tensor bmm, other, Location loc = Location::current());
 
 #include "lazuli/ops/libtorch_methods.def"
 
@@ -596,5 +607,6 @@ void eval(detail::TensorAtLine first, const More &...more) {
 } // namespace lz
 
 #undef LZ_METHOD
+#undef LZ_METHOD_OF_TWO
 
 #include "lazuli/ops.h"

@@ -267,6 +267,20 @@ TEST(Fuse, CheapOperationsAreRepeatedAlongABroadcast) {
     EXPECT_EQ(launches(finish(b, {b.binary(Op::Add, b.broadcast(b.binary(Op::Add, x, x), {32, 64}), y)})), 1);
 }
 
+TEST(Fuse, WhatAReductionReadsForEachOfManyRowsIsNotRepeated) {
+    // x [k] * 2 times w [n, k]; and what is one for each row stands before the loop.
+    const auto product = [](int64_t n, bool for_each_row) {
+        GraphBuilder b;
+        const ValueId w = b.param(f32({n, 32}), "w");
+        const ValueId x = b.param(for_each_row ? f32({n, 1}) : f32({32}), "x");
+        const ValueId twice = b.broadcast(b.binary(Op::Add, x, x), {n, 32});
+        return launches(finish(b, {b.reduce(Op::ReduceSum, b.binary(Op::Mul, twice, w), {1})}));
+    };
+    EXPECT_EQ(product(128, false), 1);
+    EXPECT_EQ(product(512, false), 2);
+    EXPECT_EQ(product(512, true), 1);
+}
+
 TEST(Fuse, ALongChainIsCutWhereAKernelIsFull) {
     GraphBuilder b;
     ValueId x = b.param(f32({8}), "x");

@@ -42,7 +42,7 @@ LZ_FUNCTION(Tensor isfinite, x, Location loc = Location::current());
 /// condition ? a : b; `condition` is bool.
 LZ_FUNCTION(Tensor where, condition, Operand a, Operand b, Location loc = Location::current());
 /// x where mask is false, value where it is true. The result has x's dtype.
-LZ_FUNCTION(Tensor masked_fill, x, const Tensor &mask, Operand value, Location loc = Location::current());
+LZ_FUNCTION_OF_TWO(Tensor masked_fill, x, mask, Operand value, Location loc = Location::current());
 /// min(max(x, lower), upper); a bound that is left out does not bind. NaN stays NaN.
 LZ_FUNCTION(Tensor clamp, x, const std::optional<Scalar> &lower,
             const std::optional<Scalar> &upper = std::nullopt, Location loc = Location::current());
@@ -53,14 +53,14 @@ LZ_FUNCTION(Tensor clamp_min, x, Operand lower, Location loc = Location::current
 LZ_FUNCTION(Tensor clamp_max, x, Operand upper, Location loc = Location::current());
 /// log(exp(a) + exp(b)), which does not overflow. They broadcast and are promoted. Throws DTypeError unless
 /// the result is of floats.
-LZ_FUNCTION(Tensor logaddexp, a, const Tensor &b, Location loc = Location::current());
+LZ_FUNCTION_OF_TWO(Tensor logaddexp, a, b, Location loc = Location::current());
 /// start + weight * (end - start), exact at both ends. Throws DTypeError unless start and end have one dtype
 /// and the weight, if it has axes, that one too.
 LZ_FUNCTION(Tensor lerp, start, const Tensor &end, Operand weight, Location loc = Location::current());
 
 /// |a - b| <= atol + rtol * |b|; infinities are close to themselves, NaN to NaN if `equal_nan`.
-LZ_FUNCTION(Tensor isclose, a, const Tensor &b, double rtol = 1e-5, double atol = 1e-8,
-            bool equal_nan = false, Location loc = Location::current());
+LZ_FUNCTION_OF_TWO(Tensor isclose, a, b, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false,
+                   Location loc = Location::current());
 /// Whether all elements are close. Sync point.
 LZ_API bool allclose(const Tensor &a, const Tensor &b, double rtol = 1e-5, double atol = 1e-8,
                      bool equal_nan = false, Location loc = Location::current());

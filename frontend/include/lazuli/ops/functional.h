@@ -74,11 +74,11 @@ struct CrossEntropyOptions {
 /// `logits` are [classes], [n, classes] or [n, classes, ...]; `target` holds classes (i32 or i64) without
 /// that axis, or probabilities in the shape of `logits`. A class out of range is found when it runs (S26).
 /// Throws ShapeError, DTypeError, and StateError for a reduction that is none of None, Mean and Sum.
-LZ_FUNCTION(Tensor cross_entropy, logits, const Tensor &target, const CrossEntropyOptions &options = {},
-            Location loc = Location::current());
+LZ_FUNCTION_OF_TWO(Tensor cross_entropy, logits, target, const CrossEntropyOptions &options = {},
+                   Location loc = Location::current());
 /// `log_probabilities` as logits above.
-LZ_FUNCTION(Tensor nll_loss, log_probabilities, const Tensor &target, const CrossEntropyOptions &options = {},
-            Location loc = Location::current());
+LZ_FUNCTION_OF_TWO(Tensor nll_loss, log_probabilities, target, const CrossEntropyOptions &options = {},
+                   Location loc = Location::current());
 /// LibTorch's order of the same.
 inline Tensor nll_loss(const Tensor &log_probabilities, const Tensor &target, const Tensor &weight,
                        Reduction reduction, int64_t ignore_index = -100, Location loc = Location::current()) {
@@ -86,7 +86,7 @@ inline Tensor nll_loss(const Tensor &log_probabilities, const Tensor &target, co
                     {.weight = weight, .reduction = reduction, .ignore_index = ignore_index}, loc);
 }
 /// Mean (or sum, or each) of the squared differences.
-LZ_FUNCTION(Tensor mse_loss, x, const Tensor &target, Reduction reduction = Reduction::Mean,
-            Location loc = Location::current());
+LZ_FUNCTION_OF_TWO(Tensor mse_loss, x, target, Reduction reduction = Reduction::Mean,
+                   Location loc = Location::current());
 
 } // namespace lz

@@ -297,7 +297,7 @@ private:
 
 /// The elements where `mask` is true, in a row; x and the mask broadcast with each other. Sync point: their
 /// number is not known before.
-LZ_FUNCTION(Tensor masked_select, x, const Tensor &mask, Location loc = Location::current());
+LZ_FUNCTION_OF_TWO(Tensor masked_select, x, mask, Location loc = Location::current());
 /// The positions of the elements that are not 0, in row-major order: i64[n, rank]. Sync point: their number
 /// is not known before.
 LZ_FUNCTION(Tensor nonzero, x, Location loc = Location::current());
@@ -313,7 +313,7 @@ LZ_FUNCTION(Tensor gather, x, int64_t axis, const Tensor &index, Location loc = 
 /// The positions of `axis` named by the one-dimensional `index`.
 LZ_FUNCTION(Tensor index_select, x, int64_t axis, const Tensor &index, Location loc = Location::current());
 /// Elements of x as one row; negative indices count from the end.
-LZ_FUNCTION(Tensor take, x, const Tensor &index, Location loc = Location::current());
+LZ_FUNCTION_OF_TWO(Tensor take, x, index, Location loc = Location::current());
 /// x with source[i..] put at (added to) place index[i..] along `axis`. Of equal places the last one counts.
 LZ_FUNCTION(Tensor scatter, x, int64_t axis, const Tensor &index, Operand source,
             Location loc = Location::current());
@@ -332,7 +332,7 @@ LZ_FUNCTION(Tensor index_fill, x, int64_t axis, const Tensor &index, Operand val
 LZ_FUNCTION(Tensor index_copy, x, int64_t axis, const Tensor &index, const Tensor &source,
             Location loc = Location::current());
 /// Rows of `weight`, one for each element of `index`.
-LZ_FUNCTION(Tensor embedding, weight, const Tensor &index, Location loc = Location::current());
+LZ_FUNCTION_OF_TWO(Tensor embedding, weight, index, Location loc = Location::current());
 /// i64: 1 at the class, else 0, along a new last axis. Without `classes` it is the largest class + 1 (then a
 /// sync point).
 LZ_FUNCTION(Tensor one_hot, index, int64_t classes = -1, Location loc = Location::current());

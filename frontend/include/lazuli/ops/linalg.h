@@ -8,28 +8,27 @@
 namespace lz {
 
 /// Vectors and matrices as in PyTorch; axes before the last two broadcast.
-LZ_FUNCTION(Tensor matmul, a, const Tensor &b, Location loc = Location::current());
+LZ_FUNCTION_OF_TWO(Tensor matmul, a, b, Location loc = Location::current());
 /// The same, summed in `out_dtype` and given in it: of integers in a wider one (i8 in i32, as quantized
 /// weights need it), of f16 and bf16 in f32, without rounding to the operands' dtype. Throws DTypeError for
 /// another that is not the operands' own. Of integers `matmul(a.to(i32), b.to(i32))` is the same work.
-LZ_FUNCTION(Tensor matmul, a, const Tensor &b, DType out_dtype, Location loc = Location::current());
+LZ_FUNCTION_OF_TWO(Tensor matmul, a, b, DType out_dtype, Location loc = Location::current());
 /// Two matrices.
-LZ_FUNCTION(Tensor mm, a, const Tensor &b, Location loc = Location::current());
+LZ_FUNCTION_OF_TWO(Tensor mm, a, b, Location loc = Location::current());
 /// The same, summed in `out_dtype`: see matmul.
-LZ_FUNCTION(Tensor mm, a, const Tensor &b, DType out_dtype, Location loc = Location::current());
+LZ_FUNCTION_OF_TWO(Tensor mm, a, b, DType out_dtype, Location loc = Location::current());
 /// Matrix and vector.
-LZ_FUNCTION(Tensor mv, a, const Tensor &b, Location loc = Location::current());
+LZ_FUNCTION_OF_TWO(Tensor mv, a, b, Location loc = Location::current());
 /// Two vectors.
-LZ_FUNCTION(Tensor dot, a, const Tensor &b, Location loc = Location::current());
+LZ_FUNCTION_OF_TWO(Tensor dot, a, b, Location loc = Location::current());
 /// All products of elements of two vectors: [n] and [m] give [n, m].
-LZ_FUNCTION(Tensor outer, a, const Tensor &b, Location loc = Location::current());
+LZ_FUNCTION_OF_TWO(Tensor outer, a, b, Location loc = Location::current());
 /// Two batches of matrices.
-LZ_FUNCTION(Tensor bmm, a, const Tensor &b, Location loc = Location::current());
+LZ_FUNCTION_OF_TWO(Tensor bmm, a, b, Location loc = Location::current());
 /// The same, summed in `out_dtype`: see matmul.
-LZ_FUNCTION(Tensor bmm, a, const Tensor &b, DType out_dtype, Location loc = Location::current());
+LZ_FUNCTION_OF_TWO(Tensor bmm, a, b, DType out_dtype, Location loc = Location::current());
 /// x W^T + b, with W of [out, in].
-LZ_FUNCTION(Tensor linear, x, const Tensor &weight, const Tensor &bias = {},
-            Location loc = Location::current());
+LZ_FUNCTION_OF_TWO(Tensor linear, x, weight, const Tensor &bias = {}, Location loc = Location::current());
 /// beta * x + alpha * (a b) of two matrices; x broadcasts to their product. With a beta of 0 NaN of x does
 /// not count. Throws ShapeError for an x that does not, DTypeError for a beta or alpha that is no integer
 /// beside integers.
@@ -49,22 +48,22 @@ LZ_FUNCTION(Tensor addbmm, x, const Tensor &a, const Tensor &b, const Scalar &be
             const Scalar &alpha = 1, Location loc = Location::current());
 /// All products of elements of a and b: an element of a is a block in the shape of b. The shorter of both
 /// gets axes of extent 1 in front.
-LZ_FUNCTION(Tensor kron, a, const Tensor &b, Location loc = Location::current());
+LZ_FUNCTION_OF_TWO(Tensor kron, a, b, Location loc = Location::current());
 /// Sums of products over pairs of axes, of which the k-th are axes_a[k] and axes_b[k]; the free axes of a are
 /// followed by those of b. Where one of a pair has one element it meets all of the other. Throws IndexError,
 /// ShapeError, DTypeError for two dtypes.
-LZ_FUNCTION(Tensor tensordot, a, const Tensor &b, const Sizes &axes_a, const Sizes &axes_b,
-            Location loc = Location::current());
+LZ_FUNCTION_OF_TWO(Tensor tensordot, a, b, const Sizes &axes_a, const Sizes &axes_b,
+                   Location loc = Location::current());
 /// Over the last axes of a and the first ones of b.
-LZ_FUNCTION(Tensor tensordot, a, const Tensor &b, int64_t axes = 2, Location loc = Location::current());
+LZ_FUNCTION_OF_TWO(Tensor tensordot, a, b, int64_t axes = 2, Location loc = Location::current());
 /// The p-norms of all differences of rows: [..., n, k] and [..., m, k] give [..., n, m], in the dtype of
 /// both; axes before the last two broadcast. p is 0 (how many numbers differ) to infinity. `compute_mode`
 /// says of the norm with p = 2 whether it is computed by products of matrices, which is faster and less
 /// exact: 0, where there are more than 25 rows; 1, always; 2, never. The slope of a distance of 0 is 0.
 /// Throws DTypeError unless both are of floats of one dtype, ShapeError, IndexError for a p below 0 and
 /// another mode.
-LZ_FUNCTION(Tensor cdist, a, const Tensor &b, double p = 2,
-            std::optional<int64_t> compute_mode = std::nullopt, Location loc = Location::current());
+LZ_FUNCTION_OF_TWO(Tensor cdist, a, b, double p = 2, std::optional<int64_t> compute_mode = std::nullopt,
+                   Location loc = Location::current());
 /// Einstein's summation: `einsum("bij,bjk->bik", {a, b})`; without `->` the result has the labels that stand
 /// once, in the order of the alphabet. `...` stands for axes that broadcast, a label twice in one operand for
 /// a diagonal.
