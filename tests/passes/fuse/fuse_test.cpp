@@ -274,7 +274,8 @@ TEST(Fuse, WhatAReductionReadsForEachOfManyRowsIsNotRepeated) {
         const ValueId w = b.param(f32({n, 32}), "w");
         const ValueId x = b.param(for_each_row ? f32({n, 1}) : f32({32}), "x");
         const ValueId twice = b.broadcast(b.binary(Op::Add, x, x), {n, 32});
-        return launches(finish(b, {b.reduce(Op::ReduceSum, b.binary(Op::Mul, twice, w), {1})}));
+        return launches(
+            finish(b, {b.reduce(Op::ReduceSum, b.binary(Op::Mul, twice, w), std::array<int64_t, 1>{1})}));
     };
     EXPECT_EQ(product(128, false), 1);
     EXPECT_EQ(product(512, false), 2);
