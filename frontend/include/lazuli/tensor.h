@@ -80,29 +80,6 @@ class TensorData;
 class GradFn;
 class ValuesIndices;
 
-/// What records is declared twice: a temporary, or a tensor that was moved, lets go of its handle when the
-/// operation is recorded, so that what no other handle can reach is not stored (S23). It is empty afterwards;
-/// if the call throws, it is what it was. A third tensor, one behind an axis (`gather(x, 1, a + b)`), a list,
-/// and what `at` takes a part of keep their handles to the end of the expression. `x` and `y` are the names
-/// of a function's first parameters.
-#define LZ_METHOD(...)                                                                                       \
-    __VA_ARGS__ const &;                                                                                     \
-    __VA_ARGS__ &&
-/// Likewise of two tensors, which may both be temporaries (`matmul(x, w.t())`).
-#define LZ_METHOD_OF_TWO(function, y, ...)                                                                   \
-    function(const Tensor &y, __VA_ARGS__) const &;                                                          \
-    function(const Tensor &y, __VA_ARGS__) &&;                                                               \
-    function(Tensor &&y, __VA_ARGS__) const &;                                                               \
-    function(Tensor &&y, __VA_ARGS__) &&
-#define LZ_FUNCTION_OF_TWO(function, x, y, ...)                                                              \
-    LZ_API function(const Tensor &x, const Tensor &y, __VA_ARGS__);                                          \
-    LZ_API function(const Tensor &x, Tensor &&y, __VA_ARGS__);                                               \
-    LZ_API function(Tensor &&x, const Tensor &y, __VA_ARGS__);                                               \
-    LZ_API function(Tensor &&x, Tensor &&y, __VA_ARGS__)
-#define LZ_FUNCTION(function, x, ...)                                                                        \
-    LZ_API function(const Tensor &x, __VA_ARGS__);                                                           \
-    LZ_API function(Tensor &&x, __VA_ARGS__)
-
 /// The function of this name, which takes options, with a dtype or a device in their place: `zeros({2},
 /// f64)`.
 #define LZ_PARAMETERS(...) __VA_ARGS__

@@ -13,6 +13,29 @@ namespace detail {
 struct Access;
 }
 
+/// What records is declared twice: a temporary, or a tensor that was moved, lets go of its handle when the
+/// operation is recorded, so that what no other handle can reach is not stored (S23). It is empty afterwards;
+/// if the call throws, it is what it was. A third tensor, one behind an axis (`gather(x, 1, a + b)`), a list,
+/// and what `at` takes a part of keep their handles to the end of the expression. `x` and `y` are the names
+/// of a function's first parameters.
+#define LZ_METHOD(...)                                                                                       \
+    __VA_ARGS__ const &;                                                                                     \
+    __VA_ARGS__ &&
+/// Likewise of two tensors, which may both be temporaries (`matmul(x, w.t())`).
+#define LZ_METHOD_OF_TWO(function, y, ...)                                                                   \
+    function(const Tensor &y, __VA_ARGS__) const &;                                                          \
+    function(const Tensor &y, __VA_ARGS__) &&;                                                               \
+    function(Tensor &&y, __VA_ARGS__) const &;                                                               \
+    function(Tensor &&y, __VA_ARGS__) &&
+#define LZ_FUNCTION_OF_TWO(function, x, y, ...)                                                              \
+    LZ_API function(const Tensor &x, const Tensor &y, __VA_ARGS__);                                          \
+    LZ_API function(const Tensor &x, Tensor &&y, __VA_ARGS__);                                               \
+    LZ_API function(Tensor &&x, const Tensor &y, __VA_ARGS__);                                               \
+    LZ_API function(Tensor &&x, Tensor &&y, __VA_ARGS__)
+#define LZ_FUNCTION(function, x, ...)                                                                        \
+    LZ_API function(const Tensor &x, __VA_ARGS__);                                                           \
+    LZ_API function(Tensor &&x, __VA_ARGS__)
+
 /// An operand of a function that takes tensors or numbers. Its conversion captures the caller's line, so that
 /// operators know where they were written, and whether the tensor is a temporary (or was moved), which lets
 /// go of its handle when the operation is recorded (S23). A copy of an operand does not know it: what a
