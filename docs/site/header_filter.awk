@@ -68,11 +68,12 @@ function share_comments(text,    line, n, i, result, comment, shared, name, shar
         }
         name = line[i]
         if (!open && line[i] ~ /^ *(LZ_FUNCTION|LZ_METHOD|[A-Za-z].*[ &*][a-z_0-9]+\(|[A-Z][A-Za-z]*\()/) {
-            if (name ~ /LZ_FUNCTION/) {
+            if (name ~ /LZ_FUNCTION|LZ_METHOD_OF_TWO/) {
                 sub(/,.*/, "", name)
+                sub(/^ *LZ_METHOD_OF_TWO\(/, "", name)
             } else {
-                sub(/^ *LZ_METHOD(_OF_TWO)?\(/, "", name)
-                sub(/[(,].*/, "", name)
+                sub(/^ *LZ_METHOD\(/, "", name)
+                sub(/\(.*/, "", name)
             }
             sub(/^.*[ &*]/, "", name)
             if (comment == "" && name == shared_name && line[i] !~ /= default;/)
@@ -155,7 +156,7 @@ BEGIN { RS = "\001" }
     while (match(text, /LZ_METHOD_OF_TWO\([^,()]*, [a-z_]+\)/)) {
         entry = substr(text, RSTART + 17, RLENGTH - 18)
         split(entry, part, ", ")
-        text = substr(text, 1, RSTART - 1) part[1] "(const Tensor &" part[2] ")" substr(text, RSTART + RLENGTH)
+        text = substr(text, 1, RSTART - 1) "LZ_METHOD(" part[1] "(const Tensor &" part[2] "))" substr(text, RSTART + RLENGTH)
     }
     gsub(/LZ_API /, "", text)
     # Bodies of member templates, behind their class.
