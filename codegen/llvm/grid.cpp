@@ -123,7 +123,8 @@ Value PhaseEmitter::further(const Access &access, AxisId axis) {
     Value rows = b_.udiv(b_.add(b_.i64(elements - 1), length), length);
     Value ahead = b_.select(b_.compare(Pred::Slt, b_.i64(elements), length), b_.i64(elements),
                             b_.mul(rows, arg(stride_along(access, p_.grid.back())->stride)));
-    if (options_.isa.vector_registers >= 32 && options_.isa.features.find("+sse4a") == std::string::npos)
+    const bool amd = options_.isa.features.find("+sse4a") != std::string::npos; // nobody else has it
+    if (options_.isa.vector_registers >= 32 && !amd)
         return ahead;
     const int64_t alone = kLongRowBytes / bytes_of(storage_elem(k_.buffers[access.buffer].dtype));
     return b_.select(b_.compare(Pred::Sge, length, b_.i64(alone)), b_.i64(0), ahead);

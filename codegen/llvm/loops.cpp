@@ -167,14 +167,14 @@ int PhaseEmitter::parts_for(const Region &region, AxisId axis) const {
     // Rows that are walked side by side: the wider a visit of a row, the fewer pages in flight.
     if (Analysis::has_loop(region))
         parts *= 2;
-    if (s_.across && !lane_by_lane_)
-        while (parts > 1 && bytes_of_lanes(region, axis, parts) * 4 > options_.isa.l1_bytes * 3)
-            parts /= 2;
     if (analysis_.widest(region, axis) == 8 && parts > 1)
         parts /= 2;
     const bool chain = cost > kChainCost && cost <= kLongChainCost && !Analysis::has_loop(region);
     if (options_.isa.vector_registers < 32 && parts > 1 && !chain)
         parts /= 2;
+    if (s_.across && !lane_by_lane_)
+        while (parts > 1 && bytes_of_lanes(region, axis, parts) * 4 > options_.isa.l1_bytes * 3)
+            parts /= 2;
     // Two registers of random words are one of the blocks that they come from.
     if (analysis_.draws(region, axis))
         parts = std::max(parts, cost <= kDrawnCost && options_.isa.vector_registers >= 32 ? 8 : 2);

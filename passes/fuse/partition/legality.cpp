@@ -16,9 +16,10 @@ namespace {
 /// Cheap operations that a cluster may repeat along a broadcast, or for the neighbours of a point, instead of
 /// reading their result.
 constexpr int kMaxRepeatedOps = 8;
-/// Elements of what a reduction on a CPU reads so often, from which on it is read and not computed again: it
-/// stays in the first-level cache, and the reduction waits for memory sooner. A normalized row of 768 floats
-/// times a matrix of 50257 x 768 was read at 23 GB/s, and at 27 so (a Zen 4 machine).
+/// What a reduction on a CPU reads at least the first number of times an element, and has at most the second
+/// number of elements, is stored and not computed again each time: it stays in the caches, and the loop has
+/// more loads of the other operand under way. A matrix of 50257 x 768 floats was read at 23 GB/s beside a row
+/// that the loop normalized, and at 25 to 27 so (a Zen 4 machine; `gpt2_token` of bench_products).
 constexpr int64_t kLeastReads = 256, kSmallOperand = 16 << 10;
 } // namespace
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What functions take where a tensor or a number may stand.
+/// What functions take where a tensor or a number may stand, and how they are declared for temporaries.
 
 #include "lazuli/core/location.h"
 #include "lazuli/core/scalar.h"
