@@ -22,7 +22,7 @@ struct Avx512 {
     static constexpr const char *kName = "AVX-512";
     static const PartSet *parts() {
 #if defined(__x86_64__)
-        if (__builtin_cpu_supports("avx512f"))
+        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"))
             return kAvx512Parts;
 #endif
         return nullptr;
@@ -233,7 +233,8 @@ TYPED_TEST(ProductPartsOf, MultiplyTilesOfAllSizes) {
     Parts<typename TypeParam::T> parts(*this->set_);
     const int64_t lanes = parts.lanes();
     for (int64_t rows = 1; rows <= this->set_->rows; ++rows)
-        for (const int64_t width : {int64_t{1}, lanes - 1, lanes, lanes + 1, 2 * lanes - 1, 2 * lanes})
+        for (const int64_t width : {int64_t{1}, lanes / 2 - 1, lanes / 2, lanes / 2 + 1, lanes - 1, lanes, lanes + 1, 2 * lanes - 1,
+                                    2 * lanes})
             for (const int64_t steps : {0, 1, 2, 37})
                 for (const bool first : {false, true})
                     for (const int64_t apart : {0, 7})

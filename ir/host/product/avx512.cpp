@@ -4,7 +4,7 @@
 
 #if defined(__x86_64__)
 
-#define LZ_AVX512_TARGET "avx512f"
+#define LZ_AVX512_TARGET "avx512f,avx512vl,fma"
 #include "ir/host/product/avx512_tiles.h"
 #define LZ_GATHERED LZ_AVX512
 #define LZ_GATHERED_INLINE LZ_AVX512_INLINE
@@ -39,6 +39,46 @@ struct DoubleLanes {
     LZ_AVX512_INLINE Register choose(Register x, Register y, const Index *from) {
         return _mm512_permutex2var_pd(x, _mm512_loadu_si512(from), y);
     }
+};
+
+/// Half a register, as the microkernel wants it.
+struct HalfFloatLanes {
+    using T = float;
+    using Register = __m256;
+    using Mask = __mmask8;
+    static constexpr int kCount = 8;
+
+    LZ_AVX512_INLINE Register zero() { return _mm256_setzero_ps(); }
+    LZ_AVX512_INLINE Register load(const float *from) { return _mm256_loadu_ps(from); }
+    LZ_AVX512_INLINE Register load(const float *from, Mask mask) { return _mm256_maskz_loadu_ps(mask, from); }
+    LZ_AVX512_INLINE Register broadcast(const float *from) { return _mm256_set1_ps(*from); }
+    LZ_AVX512_INLINE Register add_product(Register sum, Register x, Register y) {
+        return _mm256_fmadd_ps(x, y, sum);
+    }
+    LZ_AVX512_INLINE Register start(const ProductTile &, int) { return zero(); }
+    LZ_AVX512_INLINE Register go_on(Register sum, Register) { return sum; }
+    LZ_AVX512_INLINE void store(float *to, Register x) { _mm256_storeu_ps(to, x); }
+    LZ_AVX512_INLINE void store(float *to, Register x, Mask mask) { _mm256_mask_storeu_ps(to, mask, x); }
+};
+struct HalfDoubleLanes {
+    using T = double;
+    using Register = __m256d;
+    using Mask = __mmask8;
+    static constexpr int kCount = 4;
+
+    LZ_AVX512_INLINE Register zero() { return _mm256_setzero_pd(); }
+    LZ_AVX512_INLINE Register load(const double *from) { return _mm256_loadu_pd(from); }
+    LZ_AVX512_INLINE Register load(const double *from, Mask mask) {
+        return _mm256_maskz_loadu_pd(mask, from);
+    }
+    LZ_AVX512_INLINE Register broadcast(const double *from) { return _mm256_set1_pd(*from); }
+    LZ_AVX512_INLINE Register add_product(Register sum, Register x, Register y) {
+        return _mm256_fmadd_pd(x, y, sum);
+    }
+    LZ_AVX512_INLINE Register start(const ProductTile &, int) { return zero(); }
+    LZ_AVX512_INLINE Register go_on(Register sum, Register) { return sum; }
+    LZ_AVX512_INLINE void store(double *to, Register x) { _mm256_storeu_pd(to, x); }
+    LZ_AVX512_INLINE void store(double *to, Register x, Mask mask) { _mm256_mask_storeu_pd(to, mask, x); }
 };
 
 /// Each row of the panel lies next to the others.
@@ -124,10 +164,10 @@ struct Gathered : L {
 constexpr PartSet kParts = {
     kTileRows,
     int{kLine},
-    {"lz_multiply_tile_f32", "lz_pack_panel_f32", multiply_tile<FloatLanes>, pack<FloatLanes>,
+    {"lz_multiply_tile_f32", "lz_pack_panel_f32", multiply_tile<FloatLanes, HalfFloatLanes>, pack<FloatLanes>,
      "lz_pack_gathered_f32", pack_gathered<Gathered<FloatLanes>, kTileRows>, "lz_pack_panels_f32",
      pack_panels<Gathered<FloatLanes>>},
-    {"lz_multiply_tile_f64", "lz_pack_panel_f64", multiply_tile<DoubleLanes>, pack<DoubleLanes>,
+    {"lz_multiply_tile_f64", "lz_pack_panel_f64", multiply_tile<DoubleLanes, HalfDoubleLanes>, pack<DoubleLanes>,
      "lz_pack_gathered_f64", pack_gathered<Gathered<DoubleLanes>, kTileRows>, "lz_pack_panels_f64",
      pack_panels<Gathered<DoubleLanes>>},
 };

@@ -132,7 +132,8 @@ LZ_AVX512 void multiply(const ProductTile &tile) {
         // them out.
         const char *const ahead = next + step % 16 * next_row;
         _mm_prefetch(ahead, _MM_HINT_T0);
-        _mm_prefetch(ahead + kLine, _MM_HINT_T0);
+        if constexpr (Columns == 2)
+            _mm_prefetch(ahead + kLine, _MM_HINT_T0);
         Register y[Columns];
 #pragma GCC unroll 2
         for (int j = 0; j < Columns; ++j) {
@@ -165,16 +166,19 @@ LZ_AVX512 void multiply(const ProductTile &tile) {
     }
 }
 
-/// By the tile's rows and registers of columns.
-template <class L, size_t... Less>
+/// By the tile's rows and registers of columns: half a one, one, or two.
+template <class L, class Half, size_t... Less>
 constexpr auto microkernels(std::index_sequence<Less...>) {
-    return std::array<std::array<MultiplyTile *, 2>, sizeof...(Less)>{
-        {{multiply<L, int{Less} + 1, 1>, multiply<L, int{Less} + 1, 2>}...}};
+    return std::array<std::array<MultiplyTile *, 3>, sizeof...(Less)>{
+        {{multiply<Half, int{Less} + 1, 1>, multiply<L, int{Less} + 1, 1>, multiply<L, int{Less} + 1, 2>}...}};
 }
-template <class L>
+/// `Half`: lanes of half a register, for tiles that are no wider. Processors that take two cycles for a whole
+/// register take one for it.
+template <class L, class Half = L>
 void multiply_tile(const ProductTile &tile) {
-    static constexpr auto kFunctions = microkernels<L>(std::make_index_sequence<kTileRows>{});
-    kFunctions[static_cast<size_t>(tile.rows - 1)][tile.width > L::kCount](tile);
+    static constexpr auto kFunctions = microkernels<L, Half>(std::make_index_sequence<kTileRows>{});
+    kFunctions[static_cast<size_t>(tile.rows - 1)][(tile.width > Half::kCount) + (tile.width > L::kCount)](
+        tile);
 }
 
 // --- panels
