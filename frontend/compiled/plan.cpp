@@ -74,7 +74,7 @@ bool is_kept_outside(const Trace::GradientPlace &place) {
 }
 
 /// A result up to this size goes back to the function that made it.
-constexpr int64_t kKeptBytes = 4096;
+constexpr int64_t kKeptBytes = 16 << 10;
 
 /// A result may keep a history that backward has used up: asking it again is the same error. Of steps that
 /// saved nothing, as sums, backward uses up none; but from them, too, nothing may be reached but by steps
