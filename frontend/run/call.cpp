@@ -46,7 +46,8 @@ void Call::add_input(const void *elements, const ir::TensorType &type) {
 
 void Call::add_input(void *there) {
     inputs_.push_back(there);
-    input_uses_.push_back(nullptr);
+    if (on_streams_)
+        input_uses_.push_back(nullptr);
 }
 
 void Call::add_result(void *to, const ir::TensorType &type) {
@@ -65,15 +66,14 @@ void Call::wait() const {
 }
 
 ir::RunReport Call::run(std::span<const int64_t> words) {
-    const bool on_streams = !program_.cpu_only();
     runtime::Bindings bindings{.inputs = inputs_, .results = results_, .words = words};
-    if (on_streams) {
+    if (on_streams_) {
         bindings.input_uses = input_uses_;
         bindings.ends = &points_;
     }
     ir::Launched launched = runtime::run(program_, bindings, false);
     ir::RunReport report = launched.flight ? launched.flight->finish({}) : std::move(launched.report);
-    if (!on_streams || !report.failures.empty())
+    if (!on_streams_ || !report.failures.empty())
         return report;
     wait();
     points_.clear();

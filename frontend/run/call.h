@@ -43,7 +43,12 @@ void wait_quietly(std::span<const ir::Point> points) noexcept;
 
 class Call {
 public:
-    explicit Call(const runtime::LoadedProgram &program) : program_(program) {}
+    Call(const runtime::LoadedProgram &program, size_t inputs, size_t results) : program_(program) {
+        inputs_.reserve(inputs);
+        results_.reserve(results);
+        if (on_streams_)
+            input_uses_.reserve(inputs);
+    }
     /// What is on streams for it is over then.
     ~Call() { wait_quietly(points_); }
     Call(const Call &) = delete;
@@ -70,10 +75,11 @@ private:
         const DeviceBlock *from;
     };
     const runtime::LoadedProgram &program_;
+    const bool on_streams_ = !program_.cpu_only();
     std::vector<std::unique_ptr<const DeviceBlock>> blocks_; ///< where they are named by others
     std::vector<std::unique_ptr<ir::MemoryUse>> uses_;
     std::vector<void *> inputs_, results_;
-    std::vector<ir::MemoryUse *> input_uses_; ///< null: nothing is pending
+    std::vector<ir::MemoryUse *> input_uses_; ///< with streams; null: nothing is pending
     std::vector<Result> copies_;
     std::vector<ir::Point> points_; ///< after which all is over
 };

@@ -47,15 +47,20 @@ decltype(auto) translated(Location loc, F &&f) {
     }
 }
 
+/// With its owner's counts in one piece.
 std::shared_ptr<void> new_memory(int64_t bytes) {
-    constexpr size_t kAlignment = 64;
-    const size_t size =
-        (static_cast<size_t>(std::max<int64_t>(bytes, 1)) + kAlignment - 1) & ~(kAlignment - 1);
-    void *const memory = std::aligned_alloc(kAlignment, size);
-    if (!memory)
+    struct alignas(64) Line {
+        std::byte bytes[64];
+    };
+    const size_t lines = (static_cast<size_t>(bytes) + sizeof(Line) - 1) / sizeof(Line);
+    try {
+        auto memory = std::make_shared_for_overwrite<Line[]>(std::max<size_t>(lines, 1));
+        void *const first = memory.get();
+        return {std::move(memory), first};
+    } catch (const std::bad_alloc &) {
         throw ir::Failure(ir::ErrorKind::OutOfMemory,
                           fmt::format("there is no memory for a result of {} bytes", bytes));
-    return {memory, &std::free};
+    }
 }
 
 bool same_bits(double a, double b) {
@@ -262,7 +267,7 @@ void Program::Impl::put_constants() {
 std::vector<std::shared_ptr<void>> Program::Impl::run(size_t p, std::span<const View> inputs,
                                                       std::span<const double> numbers) {
     const ir::SavedPlan &plan = saved.plans[p];
-    Call call(*programs[p]);
+    Call call(*programs[p], plan.inputs.size(), plan.results.size());
     for (const ir::SavedInput &input : plan.inputs)
         if (input.argument != ir::kNothing)
             call.add_input(inputs[input.argument].data, plan.arguments[input.argument].type);
@@ -272,6 +277,7 @@ std::vector<std::shared_ptr<void>> Program::Impl::run(size_t p, std::span<const 
             call.add_input(saved.constants[input.constant].bytes.data(),
                            saved.constants[input.constant].type);
     std::vector<std::shared_ptr<void>> memory;
+    memory.reserve(plan.results.size());
     for (const ir::TensorType &type : plan.results)
         call.add_result(memory.emplace_back(new_memory(type.bytes())).get(), type);
     const std::vector<int64_t> words = words_of(plan, inputs, numbers);
@@ -307,6 +313,7 @@ std::vector<Array> Program::operator()(std::span<const View> inputs, std::span<c
     return translated(loc, [&] {
         const std::vector<std::shared_ptr<void>> memory = program.run(p, inputs, numbers);
         std::vector<Array> out;
+        out.reserve(plan.outputs.size());
         for (const ir::SavedOutput &output : plan.outputs) {
             if (output.output != ir::kNothing) {
                 out.push_back(Array(out[output.output]));
