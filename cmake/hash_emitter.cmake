@@ -1,5 +1,6 @@
-# cmake -DROOT=folder -DFILES=list -DOUT=file -P hash_emitter.cmake: writes the definition of emitter_id() (codegen/emitter_id.h),
-# a hash of the files and of their paths from ROOT.
+# cmake -DROOT=folder -DFILES=list -DSANITIZE=what -DOUT=file -P hash_emitter.cmake: writes the definition of emitter_id()
+# (codegen/emitter_id.h), a hash of the files, of their paths from ROOT, and of the sanitizer that generated code is made for.
+set(hashes "${SANITIZE}\n")
 list(SORT FILES)
 foreach(file IN LISTS FILES)
     file(SHA256 "${file}" hash)
