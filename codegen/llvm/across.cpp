@@ -22,11 +22,6 @@ namespace {
 /// the first-level cache 4.4).
 constexpr int64_t kRowsAhead = 48;
 
-/// Bytes of what is walked up to which it is walked lane by lane: once around it is in the caches and rows
-/// may be visited in any order, so that sums stay in registers (a Zen 4 machine, one thread, a row times [k,
-/// k] of f32, in microseconds: k = 512 17.9 and now 12.3, 1000 88 and now 58; 2048 425 and so 600).
-constexpr int64_t kLaneByLaneBytes = 4 << 20;
-
 } // namespace
 
 /// Elements from what is read of a row to what is asked for: the same of a row below or, near the end, the
@@ -171,9 +166,9 @@ PhaseEmitter::Partials PhaseEmitter::fold_across(const Loop &loop, std::span<con
     return results;
 }
 
-/// Whether rows side by side are walked lane by lane: all of them are one chunk, in lanes of one number, and
-/// of a small matrix, which is in the caches. Null where they never are.
-Value PhaseEmitter::walks_lane_by_lane(const Region &region) {
+/// Of the widest matrix that is walked down in rows side by side which may be walked lane by lane, those of
+/// one number of lanes. Null where they may not.
+Value PhaseEmitter::bytes_walked_down(const Region &region) {
     Value bytes = nullptr;
     for (const Stmt &stmt : region) {
         if (stmt.kind != Stmt::Loop)
@@ -182,8 +177,7 @@ Value PhaseEmitter::walks_lane_by_lane(const Region &region) {
         const auto alike = [&](const Reduction &r) {
             return has_order(r) && lanes_of(r) == lanes_of(loop.reductions.front());
         };
-        const bool one = s_.one_chunk || loop.chunk == 0;
-        if (!s_.across || !one || loop.order != LoopOrder::Lanes || loop.reductions.empty() ||
+        if (!s_.across || loop.order != LoopOrder::Lanes || loop.reductions.empty() ||
             loop.begin != kNoValue || loop.end != kNoValue || !std::ranges::all_of(loop.reductions, alike))
             return nullptr;
         Value walked = bytes_of_rows(loop, extent(loop.axis));
@@ -191,7 +185,13 @@ Value PhaseEmitter::walks_lane_by_lane(const Region &region) {
             return nullptr;
         bytes = bytes ? b_.smax(bytes, walked) : walked;
     }
-    return bytes ? b_.compare(Pred::Sle, bytes, b_.i64(kLaneByLaneBytes)) : nullptr;
+    return bytes;
+}
+
+bool PhaseEmitter::one_chunk_each(const Region &region) const {
+    return s_.one_chunk || std::ranges::all_of(region, [&](const Stmt &stmt) {
+               return stmt.kind != Stmt::Loop || k_.loops[stmt.id].chunk == 0;
+           });
 }
 
 /// Of so many rows of the widest matrix that a loop walks down; null where it walks none.

@@ -304,7 +304,11 @@ void PhaseEmitter::vector_range(const Region &region, AxisId axis, Value lo, Val
             masked_steps(region, axis, end, hi, s_.across ? std::max(1, at_once / 2) : 1);
             forget(inside);
         };
-        if (Value by_lanes = walks_lane_by_lane(region)) {
+        const Value bytes = bytes_walked_down(region);
+        if (bytes)
+            lo = whole_rows(region, axis, lo, hi, bytes);
+        if (bytes && one_chunk_each(region)) {
+            Value by_lanes = b_.compare(Pred::Sle, bytes, b_.i64(kLaneByLaneBytes));
             lane_by_lane_ = true;
             b_.if_then(by_lanes, steps);
             lane_by_lane_ = false;

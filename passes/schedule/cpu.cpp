@@ -43,6 +43,8 @@ constexpr int64_t kLeastAcross = 16;
 /// items are shared by threads more evenly. Measure: `sum_rows_of_transposed`, `matmul_f32/1/4096/4096` of
 /// bench_matmul, and `gpt2_token` of bench_products, whose products of 768 columns would be three items.
 constexpr int64_t kAcrossBlock = 256, kLeastAcrossBlock = 64;
+/// Columns of an item whose rows are read as a whole.
+constexpr int64_t kWholeBlock = 2048, kLeastWholeBlock = 512;
 /// Such rows are cut into chunks where they are longer than this and there are fewer than kAcrossBlock of
 /// them for each thread. Measure: `matmul_f32/1/4096/4096` of bench_matmul with k from 2048 to 65536.
 constexpr int64_t kSplitAcross = 4096;
@@ -363,9 +365,17 @@ private:
             cpu.inner = InnerTier::Tiny;
     }
 
-    /// The largest block of those with which the busiest thread has least to do.
+    /// The largest block of those with which the busiest thread has least to do. Of wide rows as many items as
+    /// there are threads, or a multiple: they are read as a whole (codegen/llvm/whole_rows.cpp).
     int64_t across_block(const LoweredSegment &segment, const Phase &phase) const {
-        const int64_t threads = target_.device(step_.device).cpu().threads;
+        const ir::CpuLimits &limits = target_.device(step_.device).cpu();
+        const int64_t threads = limits.threads;
+        const int64_t columns = extent(segment, phase.grid.back());
+        const auto up = [](int64_t x, int64_t y) { return (x + y - 1) / y * y; };
+        const int64_t whole_items = std::max<int64_t>(up(up(columns, kWholeBlock) / kWholeBlock, threads), 1);
+        const int64_t whole = up(up(columns, whole_items) / whole_items, kLeastAcrossBlock);
+        if (limits.isa.vector_registers >= 32 && whole >= kLeastWholeBlock)
+            return whole;
         int64_t best = kAcrossBlock, least = INT64_MAX;
         for (int64_t block = kAcrossBlock; block >= kLeastAcrossBlock; block /= 2) {
             int64_t items = 1;
