@@ -67,9 +67,8 @@ PhaseEmitter::RowOfLane PhaseEmitter::prepare_row(const Loop &loop, AxisId axis,
 /// The loop whose rows may be read whole in a region for steps along `axis`, or null.
 const Loop *PhaseEmitter::loop_of_whole_rows(const Region &region, AxisId axis) const {
     const auto stmt = std::ranges::find(region, Stmt::Loop, &Stmt::kind);
-    if (stmt == region.end() || std::count_if(region.begin(), region.end(), [](const Stmt &s) {
-                                    return s.kind == Stmt::Loop;
-                                }) != 1)
+    if (stmt == region.end() ||
+        std::count_if(region.begin(), region.end(), [](const Stmt &s) { return s.kind == Stmt::Loop; }) != 1)
         return nullptr;
     const Loop &loop = k_.loops[stmt->id];
     const auto known = [&](const Stmt &s) {
@@ -110,8 +109,8 @@ Value PhaseEmitter::whole_rows(const Region &region, AxisId axis, Value lo, Valu
         sums.push_back(b_.stack(ssa_elem(r.dtype), (levels + (one ? 0 : kMostChunks)) * block));
     const auto emit_block = [&](Value from, std::span<const Value>) -> Values {
         const Mark inside = mark();
-        const WholeRows whole{*loop,  axis,      from,   b_.smin(b_.add(from, b_.i64(block)), end),
-                              sums,   block,     levels, lanes};
+        const WholeRows whole{*loop, axis,  from,   b_.smin(b_.add(from, b_.i64(block)), end),
+                              sums,  block, levels, lanes};
         if (one)
             sum_chunk(whole, b_.i64(0), rows);
         else
@@ -171,8 +170,8 @@ void PhaseEmitter::sum_chunk(const WholeRows &whole, Value begin, Value end) {
         const Value lane = b_.lshr(ir.CreateUnaryIntrinsic(llvm::Intrinsic::bitreverse, turn),
                                    b_.i64(64 - (whole.levels - 1)));
         // As many levels meet at this turn as its number ends in ones.
-        const Value level = ir.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, b_.sub(b_.i64(-1), turn),
-                                                     ir.getInt1(false));
+        const Value level =
+            ir.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, b_.sub(b_.i64(-1), turn), ir.getInt1(false));
         const Value of_lane = b_.udiv(b_.add(b_.sub(rows, lane), b_.i64(whole.lanes - 1)), lanes);
         const auto sum_rows = [&](Value first, Value last, int64_t at_once) {
             b_.loop(first, last, b_.i64(at_once), {}, [&](Value row, std::span<const Value>) -> Values {

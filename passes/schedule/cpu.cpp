@@ -365,8 +365,8 @@ private:
             cpu.inner = InnerTier::Tiny;
     }
 
-    /// The largest block of those with which the busiest thread has least to do. Of wide rows as many items as
-    /// there are threads, or a multiple: they are read as a whole (codegen/llvm/whole_rows.cpp).
+    /// The largest block of those with which the busiest thread has least to do. Of wide rows as many items
+    /// as there are threads, or a multiple: they are read as a whole (codegen/llvm/whole_rows.cpp).
     int64_t across_block(const LoweredSegment &segment, const Phase &phase) const {
         const ir::CpuLimits &limits = target_.device(step_.device).cpu();
         const int64_t threads = limits.threads;

@@ -233,8 +233,8 @@ TYPED_TEST(ProductPartsOf, MultiplyTilesOfAllSizes) {
     Parts<typename TypeParam::T> parts(*this->set_);
     const int64_t lanes = parts.lanes();
     for (int64_t rows = 1; rows <= this->set_->rows; ++rows)
-        for (const int64_t width : {int64_t{1}, lanes / 2 - 1, lanes / 2, lanes / 2 + 1, lanes - 1, lanes, lanes + 1, 2 * lanes - 1,
-                                    2 * lanes})
+        for (const int64_t width : {int64_t{1}, lanes / 2 - 1, lanes / 2, lanes / 2 + 1, lanes - 1, lanes,
+                                    lanes + 1, 2 * lanes - 1, 2 * lanes})
             for (const int64_t steps : {0, 1, 2, 37})
                 for (const bool first : {false, true})
                     for (const int64_t apart : {0, 7})

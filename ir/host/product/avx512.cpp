@@ -167,9 +167,9 @@ constexpr PartSet kParts = {
     {"lz_multiply_tile_f32", "lz_pack_panel_f32", multiply_tile<FloatLanes, HalfFloatLanes>, pack<FloatLanes>,
      "lz_pack_gathered_f32", pack_gathered<Gathered<FloatLanes>, kTileRows>, "lz_pack_panels_f32",
      pack_panels<Gathered<FloatLanes>>},
-    {"lz_multiply_tile_f64", "lz_pack_panel_f64", multiply_tile<DoubleLanes, HalfDoubleLanes>, pack<DoubleLanes>,
-     "lz_pack_gathered_f64", pack_gathered<Gathered<DoubleLanes>, kTileRows>, "lz_pack_panels_f64",
-     pack_panels<Gathered<DoubleLanes>>},
+    {"lz_multiply_tile_f64", "lz_pack_panel_f64", multiply_tile<DoubleLanes, HalfDoubleLanes>,
+     pack<DoubleLanes>, "lz_pack_gathered_f64", pack_gathered<Gathered<DoubleLanes>, kTileRows>,
+     "lz_pack_panels_f64", pack_panels<Gathered<DoubleLanes>>},
 };
 
 } // namespace

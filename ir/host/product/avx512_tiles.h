@@ -170,7 +170,8 @@ LZ_AVX512 void multiply(const ProductTile &tile) {
 template <class L, class Half, size_t... Less>
 constexpr auto microkernels(std::index_sequence<Less...>) {
     return std::array<std::array<MultiplyTile *, 3>, sizeof...(Less)>{
-        {{multiply<Half, int{Less} + 1, 1>, multiply<L, int{Less} + 1, 1>, multiply<L, int{Less} + 1, 2>}...}};
+        {{multiply<Half, int{Less} + 1, 1>, multiply<L, int{Less} + 1, 1>,
+          multiply<L, int{Less} + 1, 2>}...}};
 }
 /// `Half`: lanes of half a register, for tiles that are no wider. Processors that take two cycles for a whole
 /// register take one for it.

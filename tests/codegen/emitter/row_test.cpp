@@ -23,6 +23,7 @@ struct Case {
     Form form = Form::Row;
     InnerTier inner = InnerTier::Any;
     int extra = 0; ///< operations before the reduction
+    int64_t block = 48;
 };
 
 Launch reduction(const Case &c) {
@@ -55,7 +56,8 @@ Launch reduction(const Case &c) {
         b.store(contiguous(where, kept), b.loop_result(loop, red, 1));
     b.end_phase();
     const int64_t length = columns ? c.rows : c.columns;
-    Launch l{b.take(), {c.rows, c.columns, c.columns + 1, 48, length / 5, length - length / 7}, {}, {}, 0};
+    Launch l{
+        b.take(), {c.rows, c.columns, c.columns + 1, c.block, length / 5, length - length / 7}, {}, {}, 0};
     const int64_t outputs = columns ? c.columns : c.rows;
     l.elements = {c.rows * (c.columns + 1), outputs, outputs};
     return l;
@@ -161,6 +163,25 @@ TEST(EmitterReduce, RowsSideBySideFoldInLanesToo) {
     // What is larger than caches is walked down the rows, not lane by lane.
     fold(ReduceOp::Add, DType::F32, 67, (1 << 20) / 67, 0); // a stride is an element longer
     fold(ReduceOp::Mul, DType::F64, 129, 4100, 0);
+}
+
+/// A few of one lane at a time, where a work item has many columns.
+TEST(EmitterReduce, RowsOfLargeMatricesAreReadWhole) {
+    const auto fold = [](ReduceOp op, DType t, int64_t rows, int64_t chunk, int extra = 0) {
+        const int64_t columns = (int64_t{5} << 20) / size_of(t) / rows + 3;
+        expect_reduction({op, t, rows, columns, LoopOrder::Lanes, chunk, false, Form::SideBySide,
+                          InnerTier::Any, extra, 4000});
+    };
+    for (const int64_t rows : {511, 512, 513, 575, 700, 768, 1000})
+        for (const DType t : {DType::F32, DType::F64})
+            fold(ReduceOp::Add, t, rows, 0);
+    // The last chunk has one row for each lane, or less; eight chunks, and more.
+    for (const int64_t rows : {1024, 1024 + 63, 1024 + 64, 1500, 2049})
+        fold(ReduceOp::Add, DType::F32, rows, 1024);
+    for (const int64_t rows : {700, 8 * 128, 9 * 128})
+        fold(ReduceOp::Add, DType::F32, rows, 128);
+    for (const int64_t rows : {256, 3 * 64 + 31, 3 * 64 + 32, 512})
+        fold(ReduceOp::Mul, DType::F64, rows, 64, 9);
 }
 
 TEST(EmitterReduce, TinyRowsTakeOneRegister) {
