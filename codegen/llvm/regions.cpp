@@ -328,7 +328,7 @@ void PhaseEmitter::prepare(const Region &region, AxisId axis) {
             continue;
         for (const KValue x : instr.operands) {
             if (x == kNoValue || values_[x].empty() || values_[x].varying ||
-                b_.is_constant(values_[x].parts[0]))
+                b_.is_constant(values_[x].parts[0]) || (values_[x].splat && !values_[x].splat_block))
                 continue;
             values_[x].splat = b_.splat(values_[x].parts[0], width_);
             values_[x].splat_block = nullptr;

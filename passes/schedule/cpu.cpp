@@ -43,7 +43,8 @@ constexpr int64_t kLeastAcross = 16;
 /// items are shared by threads more evenly. Measure: `sum_rows_of_transposed`, `matmul_f32/1/4096/4096` of
 /// bench_matmul, and `gpt2_token` of bench_products, whose products of 768 columns would be three items.
 constexpr int64_t kAcrossBlock = 256, kLeastAcrossBlock = 64;
-/// Columns of an item whose rows are read as a whole.
+/// Columns of an item whose rows are read as a whole. Measure: `product/f32_wide/1/768/3072` of
+/// bench_products.
 constexpr int64_t kWholeBlock = 2048, kLeastWholeBlock = 512;
 /// Such rows are cut into chunks where they are longer than this and there are fewer than kAcrossBlock of
 /// them for each thread. Measure: `matmul_f32/1/4096/4096` of bench_matmul with k from 2048 to 65536.
