@@ -1,8 +1,5 @@
 #include "codegen/llvm/emitter.h"
 
-#include <llvm/IR/IRBuilder.h>
-#include <llvm/IR/Intrinsics.h>
-
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -164,14 +161,11 @@ void PhaseEmitter::sum_chunks(const WholeRows &whole, Value rows) {
 
 /// The columns' sums of the rows [begin, end), at the last level.
 void PhaseEmitter::sum_chunk(const WholeRows &whole, Value begin, Value end) {
-    auto &ir = static_cast<llvm::IRBuilder<> &>(b_.ir());
     const Value lanes = b_.i64(whole.lanes), rows = b_.sub(end, begin);
     b_.loop(b_.i64(0), lanes, b_.i64(1), {}, [&](Value turn, std::span<const Value>) -> Values {
-        const Value lane = b_.lshr(ir.CreateUnaryIntrinsic(llvm::Intrinsic::bitreverse, turn),
-                                   b_.i64(64 - (whole.levels - 1)));
+        const Value lane = b_.lshr(b_.reverse_bits(turn), b_.i64(64 - (whole.levels - 1)));
         // As many levels meet at this turn as its number ends in ones.
-        const Value level =
-            ir.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, b_.sub(b_.i64(-1), turn), ir.getInt1(false));
+        const Value level = b_.count_trailing_zeros(b_.bit_not(turn));
         const Value of_lane = b_.udiv(b_.add(b_.sub(rows, lane), b_.i64(whole.lanes - 1)), lanes);
         const auto sum_rows = [&](Value first, Value last, int64_t at_once) {
             b_.loop(first, last, b_.i64(at_once), {}, [&](Value row, std::span<const Value>) -> Values {
