@@ -33,7 +33,8 @@ constexpr int64_t kRowsAtOnce[] = {8, 4, 1};
 constexpr int64_t kLeastRows = 8;
 /// Bytes of a row below which it is no stream: half a page.
 constexpr int64_t kLeastRowBytes = 2048;
-/// Bytes of sums of one level, which stay in the first-level cache.
+/// Bytes of sums of one level, of all reductions together, which stay in the first-level cache. All levels
+/// and chunks lie on the stack: at most 15 times as many.
 constexpr int64_t kSumBytes = 8 << 10;
 /// Of rows; their sums wait for each other in as much memory.
 constexpr int64_t kMostChunks = 8;
@@ -99,7 +100,8 @@ Value PhaseEmitter::whole_rows(const Region &region, AxisId axis, Value lo, Valu
     }
     const Value end = b_.add(lo, b_.bit_and(columns, b_.i64(-int64_t{width_})));
 
-    const int64_t block = kSumBytes / size;
+    const auto sets = static_cast<int64_t>(std::bit_ceil(loop->reductions.size()));
+    const int64_t block = std::max<int64_t>(kSumBytes / size / sets, width_);
     const int64_t levels = std::countr_zero(static_cast<uint64_t>(lanes)) + 1;
     std::vector<Value> sums;
     for (const Reduction &r : loop->reductions)

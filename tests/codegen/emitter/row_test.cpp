@@ -24,6 +24,7 @@ struct Case {
     InnerTier inner = InnerTier::Any;
     int extra = 0; ///< operations before the reduction
     int64_t block = 48;
+    bool twice = false; ///< reduces squares as well; the result is of both
 };
 
 Launch reduction(const Case &c) {
@@ -50,8 +51,12 @@ Launch reduction(const Case &c) {
         x = b.add(b.mul(x, x), b.constant(c.dtype, 0.25));
     const KValue index = arg ? b.axis_index(folded) : kNoValue;
     const uint32_t red = b.reduce(c.op, x, index);
+    const uint32_t squares = c.twice ? b.reduce(c.op, b.mul(x, x)) : red;
     b.end_loop();
-    b.store(contiguous(out, kept), b.loop_result(loop, red));
+    KValue result = b.loop_result(loop, red);
+    if (c.twice)
+        result = b.add(result, b.loop_result(loop, squares));
+    b.store(contiguous(out, kept), result);
     if (arg)
         b.store(contiguous(where, kept), b.loop_result(loop, red, 1));
     b.end_phase();
@@ -167,10 +172,11 @@ TEST(EmitterReduce, RowsSideBySideFoldInLanesToo) {
 
 /// A few of one lane at a time, where a work item has many columns.
 TEST(EmitterReduce, RowsOfLargeMatricesAreReadWhole) {
-    const auto fold = [](ReduceOp op, DType t, int64_t rows, int64_t chunk, int extra = 0) {
+    const auto fold = [](ReduceOp op, DType t, int64_t rows, int64_t chunk, int extra = 0,
+                         bool twice = false) {
         const int64_t columns = (int64_t{5} << 20) / size_of(t) / rows + 3;
         expect_reduction({op, t, rows, columns, LoopOrder::Lanes, chunk, false, Form::SideBySide,
-                          InnerTier::Any, extra, 4000});
+                          InnerTier::Any, extra, 4000, twice});
     };
     for (const int64_t rows : {511, 512, 513, 575, 700, 768, 1000})
         for (const DType t : {DType::F32, DType::F64})
@@ -182,6 +188,8 @@ TEST(EmitterReduce, RowsOfLargeMatricesAreReadWhole) {
         fold(ReduceOp::Add, DType::F32, rows, 128);
     for (const int64_t rows : {256, 3 * 64 + 31, 3 * 64 + 32, 512})
         fold(ReduceOp::Mul, DType::F64, rows, 64, 9);
+    for (const int64_t chunk : {0, 256}) // two sums of each column
+        fold(ReduceOp::Add, DType::F32, 700, chunk, 0, true);
 }
 
 TEST(EmitterReduce, TinyRowsTakeOneRegister) {
