@@ -34,6 +34,9 @@ public:
     BeforeExit(const BeforeExit &) = delete;
     BeforeExit &operator=(const BeforeExit &) = delete;
 
+    /// Asked by a thread that has one: it is the one that leaves, or was waited for when that began.
+    static bool exit_has_begun();
+
 private:
     explicit BeforeExit(bool is_counted);
 };

@@ -30,6 +30,10 @@ struct EntryKey {
 };
 EntryKey entry_key(std::string text, const Compiler &compiler, const runtime::Backend &backend);
 
+/// What to do about a kernel that is neither in memory nor on disk. One that another thread is making is
+/// waited for, or left, too: null.
+enum class IfMissing : uint8_t { Make, Leave };
+
 struct KernelCache::Impl final : runtime::PersistentStore, std::enable_shared_from_this<Impl> {
     explicit Impl(KernelCacheOptions options_)
         : options(std::move(options_)), disk(options.directory, options.max_bytes, options.log) {}
@@ -63,9 +67,12 @@ struct KernelCache::Impl final : runtime::PersistentStore, std::enable_shared_fr
         const KernelRequest *request = nullptr; ///< null for what was written by hand
         bool quick = false;
     };
-    CachedKernelPtr get(const KernelRequest &request, const CalledThis &called);
-    CachedKernelPtr get(const Wanted &wanted, const CalledThis &called);
-    CachedKernelPtr make(const Wanted &wanted, std::string_view key, const std::string &called);
+    CachedKernelPtr get(const KernelRequest &request, const CalledThis &called,
+                        IfMissing if_missing = IfMissing::Make);
+    CachedKernelPtr get(const Wanted &wanted, const CalledThis &called,
+                        IfMissing if_missing = IfMissing::Make);
+    CachedKernelPtr make(const Wanted &wanted, std::string_view key, const std::string &called,
+                         IfMissing if_missing);
     CachedKernelPtr make_quick(const Wanted &wanted, std::string_view key, const std::string &called);
     std::shared_ptr<CachedKernel> find_on_disk(std::string_view key, const std::string &called,
                                                runtime::Backend &backend);

@@ -40,6 +40,9 @@ EntryKey entry_key(std::string text, const Compiler &compiler, const runtime::Ba
 
 namespace {
 
+/// About what it takes to read a kernel from disk and to load its code.
+constexpr int64_t kLoadNanoseconds = 70'000;
+
 ir::Kernel expanded(ir::Kernel kernel, const Compiler &compiler) {
     ir::expand_math(kernel, compiler.math_forms());
     return kernel;
@@ -47,15 +50,16 @@ ir::Kernel expanded(ir::Kernel kernel, const Compiler &compiler) {
 
 } // namespace
 
-CachedKernelPtr KernelCache::Impl::get(const KernelRequest &request, const CalledThis &called) {
+CachedKernelPtr KernelCache::Impl::get(const KernelRequest &request, const CalledThis &called,
+                                       IfMissing if_missing) {
     const bool quick = request.quick && options.beside && request.compiler->needs_llvm() &&
                        QuickKernel::can_be(*request.kernel);
     CachedKernelPtr loaded =
         get({ir::cache_key(*request.kernel), request.compiler, request.backend,
              [&](const Compiler &compiler) { return compiler.compile(expanded(*request.kernel, compiler)); },
              &request, quick},
-            called);
-    if (!quick)
+            called, if_missing);
+    if (loaded && !quick)
         if (const QuickKernelPtr other = quick_kernel(loaded->module); other && !other->is_compiled()) {
             other->compile();
             if (const std::exception_ptr failure = other->failure())
@@ -64,7 +68,7 @@ CachedKernelPtr KernelCache::Impl::get(const KernelRequest &request, const Calle
     return loaded;
 }
 
-CachedKernelPtr KernelCache::Impl::get(const Wanted &wanted, const CalledThis &called) {
+CachedKernelPtr KernelCache::Impl::get(const Wanted &wanted, const CalledThis &called, IfMissing if_missing) {
     const auto [key, on_disk] = entry_key(wanted.text, *wanted.compiler, *wanted.backend);
     std::unique_lock lock(mutex);
     for (;;) {
@@ -76,17 +80,26 @@ CachedKernelPtr KernelCache::Impl::get(const Wanted &wanted, const CalledThis &c
             it->second.used = ++clock;
             return it->second.loaded;
         }
+        if (if_missing == IfMissing::Leave)
+            return nullptr;
         made.wait(lock);
     }
     lock.unlock();
     CachedKernelPtr loaded;
-    try {
-        loaded = make(wanted, std::string_view(key).substr(0, on_disk), called());
-    } catch (...) {
+    const auto leave = [&] {
         lock.lock();
         entries.erase(key); // whoever waits tries by itself
         made.notify_all();
+    };
+    try {
+        loaded = make(wanted, std::string_view(key).substr(0, on_disk), called(), if_missing);
+    } catch (...) {
+        leave();
         throw;
+    }
+    if (!loaded) {
+        leave();
+        return nullptr;
     }
     lock.lock();
     entries.find(key)->second = {loaded, false, ++clock};
@@ -150,11 +163,13 @@ std::shared_ptr<CachedKernel> KernelCache::Impl::find_on_disk(std::string_view k
     }
 }
 
-CachedKernelPtr KernelCache::Impl::make(const Wanted &wanted, std::string_view key,
-                                        const std::string &called) {
+CachedKernelPtr KernelCache::Impl::make(const Wanted &wanted, std::string_view key, const std::string &called,
+                                        IfMissing if_missing) {
     const bool late = wanted.compiler->needs_llvm() && llvm_is_gone();
     const Compiler &compiler = late ? *interpreter : *wanted.compiler;
     std::shared_ptr<CachedKernel> loaded = late ? nullptr : find_on_disk(key, called, *wanted.backend);
+    if (!loaded && if_missing == IfMissing::Leave)
+        return nullptr;
     if (!loaded && !late && wanted.quick)
         return make_quick(wanted, key, called);
     if (!loaded) {
@@ -245,27 +260,37 @@ std::vector<CachedKernelPtr> KernelCache::get_all(std::span<const KernelRequest>
                                                   const Called &called) {
     std::vector<CachedKernelPtr> loaded(requests.size());
     std::vector<std::exception_ptr> failed(requests.size()); // told when all are done, the first one
-    if (requests.size() > 1)
-        impl_->make_units(requests, called, loaded);
-    const auto get_one = [&](size_t i) {
-        if (loaded[i])
+    const auto get_one = [&](size_t i, IfMissing if_missing) {
+        if (loaded[i] || failed[i])
             return;
         try {
-            loaded[i] =
-                impl_->get(requests[i], [&] { return called ? called(i) : requests[i].kernel->name; });
+            loaded[i] = impl_->get(
+                requests[i], [&] { return called ? called(i) : requests[i].kernel->name; }, if_missing);
         } catch (const ir::Failure &failure) {
             failed[i] = failure.kind() == ir::ErrorKind::Compile
                             ? std::make_exception_ptr(KernelFailure(failure, i))
                             : std::current_exception();
         }
     };
-    if (requests.size() == 1)
-        get_one(0);
-    else
-        runtime::parallel_for(static_cast<int64_t>(requests.size()), 1, [&](int64_t begin, int64_t end) {
-            for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
-                get_one(i);
-        });
+    const auto get_each = [&](IfMissing if_missing, int64_t nanoseconds) {
+        runtime::parallel_for(
+            static_cast<int64_t>(requests.size()), 1,
+            [&](int64_t begin, int64_t end) {
+                for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+                    get_one(i, if_missing);
+            },
+            nanoseconds);
+    };
+    if (requests.size() == 1) {
+        get_one(0, IfMissing::Make);
+    } else {
+        impl_->make_units(requests, called, loaded);
+        // Those that are there take so little time that waking a thread, or making the first one, may take
+        // more.
+        get_each(IfMissing::Leave, static_cast<int64_t>(requests.size()) * kLoadNanoseconds);
+        if (std::ranges::count(loaded, nullptr) > 0)
+            get_each(IfMissing::Make, INT64_MAX);
+    }
     for (const std::exception_ptr &failure : failed)
         if (failure)
             std::rethrow_exception(failure);

@@ -8,6 +8,7 @@
 #include "ir/diagnostic.h"
 #include "runtime/api/parallel.h"
 #include "runtime/cpu/object.h"
+#include "runtime/cpu/system_file.h"
 #include "runtime/virtual/backend.h"
 
 #if LAZULI_CUDA
@@ -18,7 +19,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
+#include <charconv>
 #include <map>
 #include <span>
 #include <unistd.h>
@@ -26,22 +27,18 @@
 namespace lz::engine {
 namespace {
 
-/// Bytes of the last-level cache, from the system; 8 MiB where it does not say.
-// The C library may add up what all sockets' or core groups' caches hold; the kernel tells what this core
-// reaches.
-int64_t host_cache_bytes() {
+/// Bytes of the cache of a level that a core reaches, from the system; `otherwise` where it does not say.
+// The C library may add up what all sockets' or core groups' caches hold, and may ask the processor, which
+// takes long in a virtual machine.
+int64_t cache_bytes(int level, int name, int64_t otherwise) {
+    const std::string text = runtime::read_system_file(
+        fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", level)); // "32768K"
     int64_t kib = 0;
-    std::ifstream("/sys/devices/system/cpu/cpu0/cache/index3/size") >> kib;
+    std::from_chars(text.data(), text.data() + text.size(), kib);
     if (kib > 0)
         return kib << 10;
-    const long bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
-    return bytes > 0 ? bytes : int64_t{8} << 20;
-}
-
-/// Bytes of a core's second-level cache, from the system; what CpuLimits says where it does not.
-int64_t host_l2_bytes() {
-    const long bytes = ::sysconf(_SC_LEVEL2_CACHE_SIZE);
-    return bytes > 0 ? bytes : ir::CpuLimits().l2_bytes;
+    const long bytes = ::sysconf(name);
+    return bytes > 0 ? bytes : otherwise;
 }
 
 runtime::AllocatorOptions allocator_options(const Options &options) {
@@ -277,8 +274,9 @@ void Devices::find_cuda(const Options &, codegen::KernelCache *) {
 #endif
 
 std::vector<ir::DeviceInfo> Devices::infos() const {
-    const ir::CpuLimits host{codegen::host_isa(), runtime::num_threads(), host_cache_bytes(),
-                             host_l2_bytes()};
+    const ir::CpuLimits host{codegen::host_isa(), runtime::num_threads(),
+                             cache_bytes(3, _SC_LEVEL3_CACHE_SIZE, int64_t{8} << 20),
+                             cache_bytes(2, _SC_LEVEL2_CACHE_SIZE, ir::CpuLimits().l2_bytes)};
     std::vector<ir::DeviceInfo> infos;
     for (size_t i = 0; i < slots_.size(); ++i) {
         ir::DeviceInfo info;

@@ -1,8 +1,9 @@
 #include "runtime/cpu/cgroup.h"
 
+#include "runtime/cpu/system_file.h"
+
 #include <algorithm>
-#include <fstream>
-#include <sstream>
+#include <charconv>
 #include <string_view>
 #include <vector>
 
@@ -31,14 +32,16 @@ bool has_controller(std::string_view list, std::string_view controller) {
 /// Lines are `id:controllers:path`; v2 is `0::path`.
 std::vector<Membership> memberships(const CgroupRoots &roots, std::string_view controller) {
     std::vector<Membership> out;
-    std::ifstream file(roots.membership);
-    for (std::string line; std::getline(file, line);) {
-        size_t first = line.find(':');
-        size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-        if (second == std::string::npos)
+    const std::string text = read_system_file(roots.membership);
+    for (std::string_view rest = text; !rest.empty();) {
+        const std::string_view line = rest.substr(0, rest.find('\n'));
+        rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+        const size_t first = line.find(':');
+        const size_t second = first == std::string_view::npos ? first : line.find(':', first + 1);
+        if (second == std::string_view::npos)
             continue;
-        std::string controllers = line.substr(first + 1, second - first - 1);
-        std::string path = line.substr(second + 1);
+        const std::string controllers(line.substr(first + 1, second - first - 1));
+        const std::string path(line.substr(second + 1));
         if (controllers.empty()) {
             out.push_back({"", path});
         } else if (has_controller(controllers, controller)) {
@@ -65,24 +68,23 @@ void for_each_group(const CgroupRoots &roots, std::string_view controller, F vis
     }
 }
 
-template <class T>
-bool read_words(const std::string &file, std::vector<T> &out) {
-    std::ifstream in(file);
-    out.clear();
-    for (T word; in >> word;)
-        out.push_back(word);
-    return !out.empty();
+std::vector<std::string> read_words(const std::string &file) {
+    constexpr const char *kSpaces = " \t\n";
+    std::vector<std::string> words;
+    const std::string text = read_system_file(file);
+    for (size_t end = 0, begin; (begin = text.find_first_not_of(kSpaces, end)) != std::string::npos;) {
+        end = std::min(text.find_first_of(kSpaces, begin), text.size());
+        words.push_back(text.substr(begin, end - begin));
+    }
+    return words;
 }
 
 /// A whole number, or nothing for "max" and what is not one.
 std::optional<int64_t> number(const std::string &text) {
-    try {
-        size_t used = 0;
-        int64_t value = std::stoll(text, &used);
-        return used == text.size() ? std::optional(value) : std::nullopt;
-    } catch (const std::exception &) {
-        return std::nullopt;
-    }
+    int64_t value = 0;
+    const char *const end = text.data() + text.size();
+    const auto [used, error] = std::from_chars(text.data(), end, value);
+    return error == std::errc() && used == end ? std::optional(value) : std::nullopt;
 }
 
 } // namespace
@@ -96,12 +98,11 @@ std::optional<int> cgroup_cpus(const CgroupRoots &roots) {
         best = std::min(best.value_or(static_cast<int>(cpus)), static_cast<int>(cpus));
     };
     for_each_group(roots, "cpu", [&](const std::string &group) {
-        std::vector<std::string> words, period;
-        if (read_words(group + "/cpu.max", words) && words.size() == 2)
+        if (const auto words = read_words(group + "/cpu.max"); words.size() == 2)
             consider(number(words[0]), number(words[1]));
-        if (read_words(group + "/cpu.cfs_quota_us", words) &&
-            read_words(group + "/cpu.cfs_period_us", period))
-            consider(number(words[0]), number(period[0]));
+        if (const auto quota = read_words(group + "/cpu.cfs_quota_us"); !quota.empty())
+            if (const auto period = read_words(group + "/cpu.cfs_period_us"); !period.empty())
+                consider(number(quota[0]), number(period[0]));
     });
     return best;
 }
@@ -110,8 +111,8 @@ std::optional<int64_t> cgroup_memory(const CgroupRoots &roots) {
     std::optional<int64_t> best;
     for_each_group(roots, "memory", [&](const std::string &group) {
         for (const char *file : {"/memory.max", "/memory.limit_in_bytes"}) {
-            std::vector<std::string> words;
-            if (!read_words(group + file, words))
+            const std::vector<std::string> words = read_words(group + file);
+            if (words.empty())
                 continue;
             // v1 says "no limit" with a number near 2^63.
             std::optional<int64_t> limit = number(words[0]);

@@ -1,11 +1,13 @@
 #include "runtime/cpu/host_memory.h"
 
 #include "runtime/cpu/cgroup.h"
+#include "runtime/cpu/system_file.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
-#include <fstream>
 #include <string>
+#include <string_view>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -17,16 +19,15 @@ size_t physical_memory() {
 }
 
 size_t available_memory() {
-    std::ifstream file("/proc/meminfo");
-    for (std::string key, unit; file >> key;) {
-        size_t kib = 0;
-        if (!(file >> kib))
-            break;
-        if (key == "MemAvailable:")
-            return kib << 10;
-        std::getline(file, unit);
-    }
-    return SIZE_MAX;
+    constexpr std::string_view kKey = "MemAvailable:";
+    const std::string text = read_system_file("/proc/meminfo");
+    const size_t key = text.find(kKey);
+    const size_t number = key == std::string::npos ? key : text.find_first_not_of(' ', key + kKey.size());
+    size_t kib = 0;
+    if (number == std::string::npos ||
+        std::from_chars(text.data() + number, text.data() + text.size(), kib).ec != std::errc())
+        return SIZE_MAX;
+    return kib << 10;
 }
 
 void *map_huge(size_t bytes) {

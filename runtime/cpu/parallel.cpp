@@ -19,9 +19,6 @@ namespace {
 /// Ranges a thread's share is cut into, so that one that falls behind can be helped.
 constexpr int64_t kPiecesPerThread = 8;
 constexpr int kMaxThreads = 1024;
-/// Nanoseconds on one thread from which on a loop wakes sleeping threads. One of 38 us (a product of 128)
-/// took 52 with that on a Zen 4 machine.
-constexpr int64_t kWorthWaking = 80'000;
 
 // --- fork: a child has none of the pool's threads
 
@@ -64,8 +61,8 @@ void parallel_for(int64_t n, int64_t grain, RangeFn fn, int64_t nanoseconds) {
         fn(0, n);
         return;
     }
-    run_on_pool({n, std::min(ranges, threads * kPiecesPerThread), fn}, static_cast<size_t>(threads),
-                nanoseconds >= kWorthWaking);
+    run_on_pool({n, std::min(ranges, threads * kPiecesPerThread), nanoseconds, fn},
+                static_cast<size_t>(threads));
 }
 
 namespace {

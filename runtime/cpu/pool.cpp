@@ -60,6 +60,11 @@ private:
 
 /// How long a worker waits for the next loop before oneTBB has it back, which lets it sleep.
 constexpr std::chrono::microseconds kLinger{200};
+/// Nanoseconds on one thread from which on a loop wakes sleeping threads. One of 38 us (a product of 128)
+/// took 52 with that on a Zen 4 machine.
+constexpr int64_t kWorthWaking = 80'000;
+/// Nanoseconds of such loops from which on it was worth starting oneTBB: about what that takes.
+constexpr int64_t kWorthStarting = 700'000;
 /// How long a caller waits at full speed for what workers have begun, and then giving way to other threads;
 /// after that it sleeps between two looks.
 constexpr std::chrono::microseconds kAttentive{50}, kPatient{2000}, kNap{50};
@@ -229,29 +234,35 @@ private:
 
 // --- pools
 
-int default_threads() {
-    int cpus = static_cast<int>(std::thread::hardware_concurrency());
+/// Processors that the process may use.
+size_t processors() {
     cpu_set_t mask;
-    if (sched_getaffinity(0, sizeof(mask), &mask) == 0)
-        cpus = CPU_COUNT(&mask);
-    return std::max(1, std::min(cpus, cgroup_cpus().value_or(cpus)));
+    const bool told = sched_getaffinity(0, sizeof(mask), &mask) == 0;
+    return std::max(1U, told ? static_cast<unsigned>(CPU_COUNT(&mask)) : std::thread::hardware_concurrency());
+}
+
+size_t default_threads() {
+    const size_t cpus = processors();
+    const std::optional<int> share = cgroup_cpus();
+    return share ? std::min(cpus, static_cast<size_t>(*share)) : cpus;
 }
 
 /// Threads of the pool in use, once there is one: what each launch asks for.
 constinit std::atomic<size_t> g_threads{0};
+/// Held by who starts oneTBB or tells it how many threads there may be.
+constinit std::mutex g_making_workers;
 
 /// One a number of threads that was ever asked for; never destroyed, as its workers are not.
 class Pool {
 public:
-    explicit Pool(size_t n)
-        : threads(n), crowded_(n > processors()), seats_(n - 1),
-          workers_(n > 1 ? new Workers(n - 1) : nullptr) {
+    explicit Pool(size_t n) : threads(n), crowded_(n > processors()), seats_(n - 1) {
         made_.fetch_add(1, std::memory_order_release);
     }
 
-    /// Gives the job to as many others as it has shares for; calls f(seat) of each.
+    /// Gives the job, of a loop of so many nanoseconds, to as many others as it has shares for; calls f(seat)
+    /// of each.
     template <class F>
-    void give(Job &job, bool is_long, F f) {
+    void give(Job &job, int64_t nanoseconds, F f) {
         size_t share = 1;
         const auto each = [&](auto &&gives) {
             for (Seat &seat : seats_) {
@@ -264,21 +275,52 @@ public:
             }
         };
         each([&](Seat &seat) { return seat.give(job, share); });
-        if (share < job.shares.size() && sends(is_long))
-            each([&](Seat &seat) { return seat.give_ahead(job, share, [&] { send_to(seat); }); });
+        if (share == job.shares.size() || !sends(nanoseconds))
+            return;
+        if (Workers *const workers = find_workers(nanoseconds))
+            each([&](Seat &seat) {
+                return seat.give_ahead(
+                    job, share, [&] { workers->send(crowded_ ? work_at<true> : work_at<false>, &seat); });
+            });
     }
+
+    bool has_workers() const { return workers_.load(std::memory_order_relaxed) != nullptr; }
 
     const size_t threads;
 
 private:
     /// Whether workers should be sent for that are not waiting: for a long loop, or where one like this came
     /// a moment ago, so that the next one will find them.
-    bool sends(bool is_long) {
+    bool sends(int64_t nanoseconds) {
         const auto now = std::chrono::steady_clock::now().time_since_epoch();
         const std::chrono::nanoseconds last(last_alone_.exchange(now.count(), std::memory_order_relaxed));
-        return is_long || now - last < kLinger;
+        return nanoseconds >= kWorthWaking || now - last < kLinger;
     }
-    void send_to(Seat &seat) { workers_->send(crowded_ ? work_at<true> : work_at<false>, &seat); }
+
+    /// Null where the loop should do without them: there were too few loops yet, static objects of oneTBB's
+    /// may be gone, or it does not start.
+    Workers *find_workers(int64_t nanoseconds) noexcept {
+        if (Workers *const workers = workers_.load(std::memory_order_acquire)) [[likely]]
+            return workers;
+        const int64_t before = without_workers_.load(std::memory_order_relaxed);
+        if (nanoseconds < kWorthStarting - before) {
+            without_workers_.store(before + nanoseconds, std::memory_order_relaxed);
+            return nullptr;
+        }
+        try {
+            const BeforeExit before_exit;
+            if (BeforeExit::exit_has_begun())
+                return nullptr;
+            const std::lock_guard lock(g_making_workers);
+            if (!has_workers()) {
+                allow_threads(g_threads.load(std::memory_order_relaxed));
+                workers_.store(new Workers(threads - 1), std::memory_order_release);
+            }
+            return workers_.load(std::memory_order_relaxed);
+        } catch (const std::exception &) {
+            return nullptr;
+        }
+    }
     template <bool Yields>
     static void work_at(void *seat) {
         // That the seat was made before is oneTBB's doing, which ThreadSanitizer does not see.
@@ -291,7 +333,8 @@ private:
     const bool crowded_; ///< there are more of them than processors
     std::vector<Seat> seats_;
     std::atomic<std::chrono::nanoseconds::rep> last_alone_{0}; ///< when a loop last found too few waiting
-    Workers *workers_;                                         ///< null: there are no seats
+    std::atomic<int64_t> without_workers_{0};                  ///< nanoseconds of loops that had none to send for
+    std::atomic<Workers *> workers_{nullptr};
 };
 
 constinit std::atomic<size_t> Pool::made_{0};
@@ -322,7 +365,10 @@ public:
         const BeforeExit before_exit;
         std::lock_guard lock(mutex_);
         auto same = [&](const auto &pool) { return pool->threads == threads; };
-        allow_threads(threads);
+        if (std::any_of(pools_.begin(), pools_.end(), [](const auto &pool) { return pool->has_workers(); })) {
+            const std::lock_guard making(g_making_workers);
+            allow_threads(threads);
+        }
         auto found = std::find_if(pools_.begin(), pools_.end(), same);
         if (found == pools_.end())
             found = pools_.insert(pools_.end(), std::make_unique<Pool>(threads));
@@ -331,7 +377,7 @@ public:
     }
 
 private:
-    Pools() { select(static_cast<size_t>(default_threads())); }
+    Pools() { select(default_threads()); }
 
     std::mutex mutex_;
     std::vector<std::unique_ptr<Pool>> pools_;
@@ -348,7 +394,7 @@ void select_pool(size_t threads) {
     Pools::get().select(threads);
 }
 
-void run_on_pool(const PoolLoop &loop, size_t threads, bool is_long) {
+void run_on_pool(const PoolLoop &loop, size_t threads) {
     constexpr size_t kFew = 16;
     Share few_shares[kFew];
     Seat *few_seats[kFew];
@@ -360,7 +406,7 @@ void run_on_pool(const PoolLoop &loop, size_t threads, bool is_long) {
 
     Job job(loop, shares);
     size_t given = 0;
-    Pools::get().current().give(job, is_long, [&](Seat &seat) { seats[given++] = &seat; });
+    Pools::get().current().give(job, loop.nanoseconds, [&](Seat &seat) { seats[given++] = &seat; });
     job.run(0);
     for (Seat *const seat : seats.first(given))
         seat->finish(job);

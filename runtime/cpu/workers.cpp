@@ -23,14 +23,10 @@ void Workers::send(void (*work)(void *context), void *context) {
     arena_->arena.enqueue([=] { work(context); });
 }
 
-size_t processors() {
-    return static_cast<size_t>(tbb::info::default_concurrency());
-}
-
 void allow_threads(size_t threads) {
     static auto *const more = new std::unique_ptr<tbb::global_control>;
     // oneTBB makes no more workers than there are processors unless told to.
-    if (threads > processors())
+    if (threads > static_cast<size_t>(tbb::info::default_concurrency()))
         *more = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism, threads);
     else
         more->reset();

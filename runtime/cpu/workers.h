@@ -25,8 +25,6 @@ private:
     Arena *arena_;
 };
 
-/// Processors that the process may use.
-size_t processors();
 /// Lets the process have so many threads that compute, where it has fewer processors. Not for two threads at
 /// once.
 void allow_threads(size_t threads);

@@ -83,6 +83,20 @@ Library open(const Kind &kind, const std::string &path) {
     return library;
 }
 
+/// Folders of Python's packages: Debian's own Python has another name for them.
+std::vector<std::string> packages_under(const std::vector<std::string> &prefixes) {
+    std::vector<std::string> folders;
+    std::error_code none;
+    for (const fs::path prefix : prefixes)
+        for (const auto &python : fs::directory_iterator(prefix / "lib", none))
+            if (python.path().filename().string().starts_with("python3"))
+                for (const char *name : {"site-packages", "dist-packages"})
+                    if (const fs::path folder = python.path() / name; fs::is_directory(folder, none))
+                        if (std::ranges::find(folders, folder.string()) == folders.end())
+                            folders.push_back(folder.string());
+    return folders;
+}
+
 /// Files to try: those of the driver's major version and of older ones, the newest first, since a driver runs
 /// what those make; then of newer ones, which are of no use, so that it is said that they are there.
 std::vector<std::string> candidates(const Kind &kind, const Search &search, int drivers_major) {
@@ -97,13 +111,14 @@ std::vector<std::string> candidates(const Kind &kind, const Search &search, int 
         majors.push_back(major);
     for (int newer = 1; newer <= 2; ++newer)
         majors.push_back(drivers_major + newer);
+    const std::vector<std::string> wheels = packages_under(search.python_prefixes);
     for (const int major : majors) {
         const std::string file = fmt::format("{}.so.{}", kind.file, major);
         for (const std::string &toolkit : search.toolkits)
             for (const char *folder : {"lib64", "lib", "targets/x86_64-linux/lib"})
                 files.push_back(toolkit + "/" + folder + "/" + file);
         files.push_back(file);
-        for (const std::string &packages : search.wheels) {
+        for (const std::string &packages : wheels) {
             files.push_back(fmt::format("{}/nvidia/{}/lib/{}", packages, kind.wheel, file));
             files.push_back(fmt::format("{}/nvidia/cu{}/lib/{}", packages, major, file));
         }
@@ -172,17 +187,6 @@ std::string start(const Library &driver) {
                        failed == kNoDevice || failed == kInvalidDevice ? hidden_devices() : "");
 }
 
-/// Folders of Python's packages under `prefix`, such as /usr: Debian's own Python has another name for them.
-void add_packages(const fs::path &prefix, std::vector<std::string> &folders) {
-    std::error_code none;
-    for (const auto &python : fs::directory_iterator(prefix / "lib", none))
-        if (python.path().filename().string().starts_with("python3"))
-            for (const char *name : {"site-packages", "dist-packages"})
-                if (const fs::path folder = python.path() / name; fs::is_directory(folder, none))
-                    if (std::ranges::find(folders, folder.string()) == folders.end())
-                        folders.push_back(folder.string());
-}
-
 /// Where the Python that the user would start is installed: its file is in <prefix>/bin. Empty where there is
 /// none.
 fs::path prefix_of_python() {
@@ -213,13 +217,11 @@ Search Search::from_environment() {
         if (std::string folder = variable(name); !folder.empty())
             s.toolkits.push_back(std::move(folder));
     s.toolkits.emplace_back("/usr/local/cuda");
-    std::vector<fs::path> prefixes{variable("VIRTUAL_ENV"), variable("CONDA_PREFIX"), prefix_of_python()};
+    s.python_prefixes = {variable("VIRTUAL_ENV"), variable("CONDA_PREFIX"), prefix_of_python()};
     if (const std::string home = variable("HOME"); !home.empty())
-        prefixes.push_back(fs::path(home) / ".local"); // pip install --user
-    prefixes.insert(prefixes.end(), {"/usr/local", "/usr"});
-    for (const fs::path &prefix : prefixes)
-        if (!prefix.empty())
-            add_packages(prefix, s.wheels);
+        s.python_prefixes.push_back(home + "/.local"); // pip install --user
+    s.python_prefixes.insert(s.python_prefixes.end(), {"/usr/local", "/usr"});
+    std::erase(s.python_prefixes, "");
     return s;
 }
 

@@ -12,9 +12,9 @@ namespace lz::runtime::cuda {
 struct Search {
     std::string driver, nvrtc, cublaslt; ///< LAZULI_CUDA_DRIVER, LAZULI_NVRTC, LAZULI_CUBLASLT
     std::vector<std::string> toolkits;   ///< CUDA_HOME, CUDA_PATH, /usr/local/cuda
-    /// Folders of Python's packages: of VIRTUAL_ENV, of CONDA_PREFIX, of the python3 that PATH has, the
-    /// user's own and the system's.
-    std::vector<std::string> wheels;
+    /// Where Python's packages are: those of VIRTUAL_ENV, of CONDA_PREFIX, of the python3 that PATH has, the
+    /// user's own and the system's. Looked into only where there is a driver.
+    std::vector<std::string> python_prefixes;
 
     static Search from_environment();
 };
