@@ -86,7 +86,7 @@ void *CpuBackend::allocate(size_t bytes) {
         }
     }
     void *memory = bytes >= kHugePage
-                       ? map_huge(round_up(bytes, kHugePage))
+                       ? map_large(round_up(bytes, kHugePage))
                        : std::aligned_alloc(kAlignment, round_up(std::max<size_t>(bytes, 1), kAlignment));
     if (!memory) {
         give_back();
@@ -95,14 +95,30 @@ void *CpuBackend::allocate(size_t bytes) {
     return memory;
 }
 
+/// The first block, if it is a small one, has ordinary pages up to the second: a small program touches little
+/// of it, and the system needs a quarter of a millisecond to clear a huge page.
+void *CpuBackend::map_large(size_t bytes) {
+    void *const memory = map_aligned(bytes);
+    void *none = nullptr;
+    if (!memory || (bytes == kHugePage && first_.compare_exchange_strong(none, memory)))
+        return memory;
+    allow_huge_pages(memory, bytes);
+    if (void *const first = first_.exchange(this); first && first != this)
+        move_to_huge_pages(first, kHugePage);
+    return memory;
+}
+
 void CpuBackend::free(void *memory, size_t bytes) noexcept {
     if (!memory)
         return;
     given_.fetch_sub(bytes, std::memory_order_relaxed);
-    if (bytes >= kHugePage)
+    if (bytes >= kHugePage) {
+        void *first = memory;
+        first_.compare_exchange_strong(first, nullptr);
         munmap(memory, round_up(bytes, kHugePage));
-    else
+    } else {
         std::free(memory);
+    }
 }
 
 size_t CpuBackend::free_memory() const {

@@ -22,8 +22,8 @@ public:
     std::string name() const override { return "cpu"; }
     DeviceProperties properties() const override;
 
-    /// Blocks of 2 MiB and more are mapped at 2 MiB boundaries with huge pages where the system gives them;
-    /// their pages come at first touch. Fresh memory of that size is zero, but that is no promise.
+    /// Blocks of 2 MiB and more are mapped at 2 MiB boundaries with huge pages where the system gives them
+    /// (the first one when there is a second); their pages come at first touch. Fresh memory of that size is zero, but that is no promise.
     void *allocate(size_t bytes) override;
     void free(void *memory, size_t bytes) noexcept override;
     size_t total_memory() const override { return limit_; }
@@ -62,12 +62,14 @@ public:
     void set_clock(VirtualClock *clock) { clock_ = clock; }
 
 private:
+    void *map_large(size_t bytes);
     std::unique_lock<std::mutex> lock_clock() const;
     template <class Work, class RunNow>
     void perform(const Work &work, StreamId stream, OnDone done, StreamQueue::RunFn run_packed, RunNow run);
     ModuleLoader loader_;
     size_t limit_;
     std::atomic<size_t> given_{0};
+    std::atomic<void *> first_{nullptr}; ///< the block that has ordinary pages; `this`: none will have any more
     VirtualClock *clock_ = nullptr;
     StreamTable streams_;
 };

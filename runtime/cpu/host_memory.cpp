@@ -30,7 +30,7 @@ size_t available_memory() {
     return kib << 10;
 }
 
-void *map_huge(size_t bytes) {
+void *map_aligned(size_t bytes) {
     size_t room = bytes + kHugePage;
     if (room < bytes)
         return nullptr;
@@ -44,8 +44,17 @@ void *map_huge(size_t bytes) {
         munmap(begin, before);
     if (size_t after = room - before - bytes)
         munmap(begin + before + bytes, after);
-    madvise(begin + before, bytes, MADV_HUGEPAGE); // refusal is fine
     return begin + before;
+}
+
+void allow_huge_pages(void *memory, size_t bytes) {
+    madvise(memory, bytes, MADV_HUGEPAGE); // refusal is fine
+}
+
+void move_to_huge_pages(void *memory, size_t bytes) {
+    allow_huge_pages(memory, bytes);
+    constexpr int kCollapse = 25; // MADV_COLLAPSE, since Linux 6.1; older headers lack its name
+    madvise(memory, bytes, kCollapse);
 }
 
 } // namespace lz::runtime

@@ -17,7 +17,13 @@ constexpr size_t round_up(size_t bytes, size_t unit) {
 size_t physical_memory();
 /// What can be had without swapping.
 size_t available_memory();
-/// Maps a multiple of the huge page at a multiple of it; nullptr when the system refuses.
-void *map_huge(size_t bytes);
+/// Maps a multiple of the huge page at a multiple of it; nullptr when the system refuses. Its pages are
+/// ordinary ones.
+void *map_aligned(size_t bytes);
+/// Lets such memory, or a part that begins and ends at multiples of the huge page, have huge pages at first
+/// touch where the system gives them.
+void allow_huge_pages(void *memory, size_t bytes);
+/// Moves what is there in ordinary pages to huge ones, too; other threads may use it meanwhile.
+void move_to_huge_pages(void *memory, size_t bytes);
 
 } // namespace lz::runtime

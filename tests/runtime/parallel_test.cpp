@@ -8,11 +8,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <stdexcept>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -53,6 +56,51 @@ TEST(ParallelFor, TheFirstExceptionIsThrownHere) {
     std::atomic<int64_t> sum{0};
     parallel_for(1000, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
     EXPECT_EQ(sum, 1000) << "the pool still works";
+}
+
+size_t threads_of_process() {
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
+}
+
+// Starting oneTBB takes longer than all that a small program does.
+TEST(ParallelForDeathTest, ThreadsStartWhenThereWasEnoughToDo) {
+    testing::FLAGS_gtest_death_test_style = "threadsafe";
+    EXPECT_EXIT(
+        {
+            set_num_threads(4);
+            const size_t before = threads_of_process();
+            const auto loop = [](int64_t nanoseconds) {
+                parallel_for(
+                    100, 1, [](int64_t, int64_t) { std::this_thread::yield(); }, nanoseconds);
+            };
+            for (int i = 0; i < 6; ++i)
+                loop(100'000);
+            if (threads_of_process() != before)
+                _exit(1);
+            for (int i = 0; i < 10'000 && threads_of_process() == before; ++i) // they come soon, not at once
+                loop(100'000);
+            _exit(threads_of_process() > before ? 0 : 2);
+        },
+        testing::ExitedWithCode(0), "");
+}
+
+TEST(ParallelForDeathTest, ALongLoopStartsThemAtOnce) {
+    testing::FLAGS_gtest_death_test_style = "threadsafe";
+    EXPECT_EXIT(
+        {
+            set_num_threads(4);
+            std::atomic<bool> others{false};
+            const auto here = std::this_thread::get_id();
+            parallel_for(10'000, 1, [&](int64_t, int64_t) {
+                if (std::this_thread::get_id() != here)
+                    others = true;
+                else if (!others)
+                    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            });
+            _exit(others ? 0 : 1);
+        },
+        testing::ExitedWithCode(0), "");
 }
 
 TEST(ParallelFor, CallsNest) {
