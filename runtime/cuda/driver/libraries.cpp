@@ -83,20 +83,6 @@ Library open(const Kind &kind, const std::string &path) {
     return library;
 }
 
-/// Folders of Python's packages: Debian's own Python has another name for them.
-std::vector<std::string> packages_under(const std::vector<std::string> &prefixes) {
-    std::vector<std::string> folders;
-    std::error_code none;
-    for (const fs::path prefix : prefixes)
-        for (const auto &python : fs::directory_iterator(prefix / "lib", none))
-            if (python.path().filename().string().starts_with("python3"))
-                for (const char *name : {"site-packages", "dist-packages"})
-                    if (const fs::path folder = python.path() / name; fs::is_directory(folder, none))
-                        if (std::ranges::find(folders, folder.string()) == folders.end())
-                            folders.push_back(folder.string());
-    return folders;
-}
-
 /// Files to try: those of the driver's major version and of older ones, the newest first, since a driver runs
 /// what those make; then of newer ones, which are of no use, so that it is said that they are there.
 std::vector<std::string> candidates(const Kind &kind, const Search &search, int drivers_major) {
@@ -111,7 +97,7 @@ std::vector<std::string> candidates(const Kind &kind, const Search &search, int 
         majors.push_back(major);
     for (int newer = 1; newer <= 2; ++newer)
         majors.push_back(drivers_major + newer);
-    const std::vector<std::string> wheels = packages_under(search.python_prefixes);
+    const std::vector<std::string> wheels = search.wheels();
     for (const int major : majors) {
         const std::string file = fmt::format("{}.so.{}", kind.file, major);
         for (const std::string &toolkit : search.toolkits)
@@ -223,6 +209,19 @@ Search Search::from_environment() {
     s.python_prefixes.insert(s.python_prefixes.end(), {"/usr/local", "/usr"});
     std::erase(s.python_prefixes, "");
     return s;
+}
+
+std::vector<std::string> Search::wheels() const {
+    std::vector<std::string> folders;
+    std::error_code none;
+    for (const fs::path prefix : python_prefixes)
+        for (const auto &python : fs::directory_iterator(prefix / "lib", none))
+            if (python.path().filename().string().starts_with("python3"))
+                for (const char *name : {"site-packages", "dist-packages"}) // Debian's own has the second
+                    if (const fs::path folder = python.path() / name; fs::is_directory(folder, none))
+                        if (std::ranges::find(folders, folder.string()) == folders.end())
+                            folders.push_back(folder.string());
+    return folders;
 }
 
 Library open_driver(const Search &search) {

@@ -12,11 +12,13 @@ namespace lz::runtime::cuda {
 struct Search {
     std::string driver, nvrtc, cublaslt; ///< LAZULI_CUDA_DRIVER, LAZULI_NVRTC, LAZULI_CUBLASLT
     std::vector<std::string> toolkits;   ///< CUDA_HOME, CUDA_PATH, /usr/local/cuda
-    /// Where Python's packages are: those of VIRTUAL_ENV, of CONDA_PREFIX, of the python3 that PATH has, the
-    /// user's own and the system's. Looked into only where there is a driver.
+    /// Where Pythons are installed: VIRTUAL_ENV, CONDA_PREFIX, that of the python3 that PATH has, the user's
+    /// own packages and the system's.
     std::vector<std::string> python_prefixes;
 
     static Search from_environment();
+    /// Folders of those Pythons' packages.
+    std::vector<std::string> wheels() const;
 };
 
 /// An open library; it stays open as long as the process lives.

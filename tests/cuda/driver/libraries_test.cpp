@@ -100,8 +100,8 @@ TEST_F(CudaLibraries, ToolkitsAndWheelsAreSearched) {
     };
     // Of wheels, where the loader has none itself; a damaged one of the toolkit is passed over.
     search.toolkits = {(folder_ / "toolkit").string()};
-    search.wheels = {(folder_ / "site-packages").string()};
-    const std::string wheel = link("site-packages/nvidia/cu13/lib/libcublasLt.so.13");
+    search.python_prefixes = {folder_.string()};
+    const std::string wheel = link("lib/python3.12/site-packages/nvidia/cu13/lib/libcublasLt.so.13");
     file("toolkit/lib64/libcublasLt.so.13", "damaged");
     Library found = open_cublaslt(search, driver, compiler(13000));
     ASSERT_TRUE(found) << found.missing;
@@ -132,7 +132,7 @@ TEST_F(CudaLibraries, WheelsAreThoseOfEveryPythonThatIsFound) {
         {"CONDA_PREFIX", folder_ / "conda"},
         {"HOME", folder_ / "home"},
         {"PATH", "relative::" + (folder_ / "empty").string() + ":" + (folder_ / "links").string()}};
-    std::vector<std::string> found = Search::from_environment().wheels;
+    std::vector<std::string> found = Search::from_environment().wheels();
     ASSERT_GE(found.size(), expected.size());
     for (size_t i = expected.size(); i < found.size(); ++i)
         EXPECT_TRUE(found[i].starts_with("/usr/")) << found[i];
