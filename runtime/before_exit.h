@@ -13,14 +13,17 @@ namespace lz::runtime {
 /// already. Made before any lock is taken that others may wait for. Costs two atomic additions.
 class BeforeExit {
 public:
-    /// Work that another thread is going to begin: exit waits for it as if it had begun. When exit has begun
-    /// already it says nothing.
+    /// Work that another thread is going to begin, or that may be left out when exit has begun: exit waits for
+    /// it as if it had begun. When exit has begun already it says nothing.
     class Announced {
     public:
         Announced();
         ~Announced();
         Announced(Announced &&other) noexcept : counts_(std::exchange(other.counts_, false)) {}
         Announced &operator=(Announced &&) = delete;
+
+        /// False when exit had begun already.
+        explicit operator bool() const { return counts_; }
 
     private:
         friend class BeforeExit;
@@ -33,9 +36,6 @@ public:
     ~BeforeExit();
     BeforeExit(const BeforeExit &) = delete;
     BeforeExit &operator=(const BeforeExit &) = delete;
-
-    /// Asked by a thread that has one: it is the one that leaves, or was waited for when that began.
-    static bool exit_has_begun();
 
 private:
     explicit BeforeExit(bool is_counted);

@@ -308,8 +308,8 @@ private:
             return nullptr;
         }
         try {
-            const BeforeExit before_exit;
-            if (BeforeExit::exit_has_begun())
+            const BeforeExit::Announced work; // a thread of a stream may have to go on for the one that leaves
+            if (!work)
                 return nullptr;
             const std::lock_guard lock(g_making_workers);
             if (!has_workers()) {
