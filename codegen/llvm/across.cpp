@@ -27,6 +27,8 @@ constexpr int64_t kRowsAhead = 48;
 /// Elements from what is read of a row to what is asked for: the same of a row below or, near the end, the
 /// first rows of the columns that are walked next. Rows behind the last one are nobody's.
 Value PhaseEmitter::rows_ahead(const AxisStride &down, uint32_t access, int part) {
+    if (walk_.rows)
+        return b_.mul(arg(down.stride), walk_.rows);
     if (part > 0 && walk_.access == access)
         return walk_.skip;
     Value length = b_.sub(walk_.end, walk_.begin), ahead = b_.smin(b_.i64(kRowsAhead), length);

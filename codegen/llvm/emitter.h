@@ -250,6 +250,7 @@ private:
     struct Walk {
         ir::AxisId axis = kNoAxis;
         Value begin = nullptr, end = nullptr;
+        Value rows = nullptr; ///< between the rows that are read and those asked for, if it is known
         uint32_t access = ir::kNoValue; ///< of which `skip` is
         Value skip = nullptr;           ///< elements to what is asked for ahead of this row
     };
@@ -272,6 +273,7 @@ private:
 
     // --- whole_rows.cpp: likewise of large matrices, a few rows of one lane at a time
     struct RowOfLane;
+    struct RowsOfLane;
     struct WholeRows {
         const ir::Loop &loop;
         ir::AxisId axis;
@@ -285,7 +287,7 @@ private:
     Value whole_rows(const ir::Region &region, ir::AxisId axis, Value lo, Value hi, Value bytes);
     void sum_chunks(const WholeRows &whole, Value rows);
     void sum_chunk(const WholeRows &whole, Value begin, Value end);
-    void sum_rows_of_lane(const WholeRows &whole, Value level, Value first, Value begins, int64_t count);
+    void sum_rows_of_lane(const WholeRows &whole, Value level, const RowsOfLane &these);
     void add_sums(const WholeRows &whole, Value first, Value second, Value to);
     void each_register(const WholeRows &whole, const std::function<void(Value column)> &body);
     Value sum_place(const WholeRows &whole, size_t reduction, Value level, Value column);

@@ -12,10 +12,10 @@
 ///                 sums[column] = those of the rows, one after the other, added to it
 ///         the sums meet those that wait for them
 ///
-/// A processor reads whole rows ahead by itself, and a sum is read and written once for several elements. The
-/// order of each sum is that of lanes (across.cpp): lane l meets lane l + L/2, what they make that of l + L/4
-/// and l + 3L/4, and so on. In bit-reversed order of lanes, those that meet follow each other, so that no
-/// more than one row of sums waits at each level.
+/// Whole rows are read in few streams, and a sum is read and written once for several elements. The order of
+/// each sum is that of lanes (across.cpp): lane l meets lane l + L/2, what they make that of l + L/4 and
+/// l + 3L/4, and so on. In bit-reversed order of lanes, those that meet follow each other, so that no more
+/// than one row of sums waits at each level.
 
 namespace lz::codegen {
 
@@ -23,12 +23,13 @@ using namespace ir;
 
 namespace {
 
-/// Streams that a processor reads ahead beside each other, and powers of two for what is left; a chunk of
-/// f32 has 16 rows a lane. A row times [768, 3072] of f32, plain loops on one and two threads of a Zen 4
-/// machine, GB/s from memory and from the last-level cache: 1 row 12 and 19 from memory, 4 rows 19 and 26, 66
-/// and 119; 6 rows 21 and 28, 64 and 117; 12 rows 22 and 29, 50 and 93; all lanes of 64 columns, as in
-/// across.cpp, 16 and 25, 49 and 79.
-constexpr int64_t kRowsAtOnce[] = {8, 4, 1};
+/// Rows that are read beside each other, while those that come next are asked for, into the second-level
+/// cache: a row, or a thread's part of it, is too short for the processor to read far ahead by itself. A row
+/// times [768, 3072] of f32, plain loops on two threads of a Zen 4 machine, GB/s from memory (where reading
+/// alone does 31, and 50 while nobody else is on the machine) and from the last-level cache: nothing asked
+/// for, 4 rows 25 to 26 and 112, 8 rows 26 to 27 (25) and 97 to 102; the next rows, 4 rows 28 to 30 (34) and
+/// 97 to 102, 8 rows 28 (35) and 76 to 80; all lanes of 64 columns, as in across.cpp, 24 and 75 to 80.
+constexpr int64_t kRowsAtOnce[] = {4, 1};
 /// Rows of a lane below which its sums meet too often.
 constexpr int64_t kLeastRows = 8;
 /// Bytes of a row below which it is no stream: half a page.
@@ -40,6 +41,14 @@ constexpr int64_t kSumBytes = 8 << 10;
 constexpr int64_t kMostChunks = 8;
 
 } // namespace
+
+/// Rows `first`, `first` + lanes and so on.
+struct PhaseEmitter::RowsOfLane {
+    Value first;
+    int64_t count;
+    Value begins; ///< whether nothing was added to their sums before
+    Value ahead;  ///< rows from each of them to the one that is asked for meanwhile
+};
 
 /// What is known of an element of each of the rows that are read together, but for its column.
 struct PhaseEmitter::RowOfLane {
@@ -168,12 +177,19 @@ void PhaseEmitter::sum_chunk(const WholeRows &whole, Value begin, Value end) {
         const Value lane = b_.lshr(b_.reverse_bits(turn), b_.i64(64 - (whole.levels - 1)));
         // As many levels meet at this turn as its number ends in ones.
         const Value level = b_.count_trailing_zeros(b_.bit_not(turn));
+        // Where the rows begin that are read after those of this lane.
+        const Value after = b_.add(turn, b_.i64(1));
+        const Value next =
+            b_.select(b_.compare(Pred::Eq, after, lanes), end,
+                      b_.add(begin, b_.lshr(b_.reverse_bits(after), b_.i64(64 - (whole.levels - 1)))));
         const Value of_lane = b_.udiv(b_.add(b_.sub(rows, lane), b_.i64(whole.lanes - 1)), lanes);
         const auto sum_rows = [&](Value first, Value last, int64_t at_once) {
             b_.loop(first, last, b_.i64(at_once), {}, [&](Value row, std::span<const Value>) -> Values {
                 const Value begins = b_.compare(Pred::Eq, row, b_.i64(0));
-                sum_rows_of_lane(whole, level, b_.add(b_.add(begin, lane), b_.mul(row, lanes)), begins,
-                                 at_once);
+                const Value from = b_.add(b_.add(begin, lane), b_.mul(row, lanes));
+                const Value below = b_.compare(Pred::Slt, b_.add(row, b_.i64(at_once)), of_lane);
+                const Value ahead = b_.select(below, b_.i64(at_once * whole.lanes), b_.sub(next, from));
+                sum_rows_of_lane(whole, level, {from, at_once, begins, ahead});
                 return {};
             });
         };
@@ -202,17 +218,17 @@ void PhaseEmitter::add_sums(const WholeRows &whole, Value first, Value second, V
     });
 }
 
-/// Rows `first`, `first` + `lanes` and so on, `count` of them, to the sums of a level, or `begins` them.
-void PhaseEmitter::sum_rows_of_lane(const WholeRows &whole, Value level, Value first, Value begins,
-                                    int64_t count) {
+/// Rows of a lane to the sums of a level.
+void PhaseEmitter::sum_rows_of_lane(const WholeRows &whole, Value level, const RowsOfLane &these) {
     const Loop &loop = whole.loop;
     std::vector<RowOfLane> rows;
-    for (int64_t r = 0; r < count; ++r)
-        rows.push_back(prepare_row(loop, whole.axis, b_.add(first, b_.i64(r * whole.lanes))));
+    for (int64_t r = 0; r < these.count; ++r)
+        rows.push_back(prepare_row(loop, whole.axis, b_.add(these.first, b_.i64(r * whole.lanes))));
+    const Walk outer = std::exchange(walk_, {.axis = loop.axis, .rows = these.ahead});
     each_register(whole, [&](Value column) {
         Partials sums = identities(loop);
         for (size_t i = 0; i < sums.size(); ++i)
-            sums[i] = {b_.select(begins, sums[i].front(), load_sum(whole, i, level, column))};
+            sums[i] = {b_.select(these.begins, sums[i].front(), load_sum(whole, i, level, column))};
         for (const RowOfLane &row : rows) {
             const Mark inside = mark();
             bind_axis(loop.axis, row.index);
@@ -232,6 +248,7 @@ void PhaseEmitter::sum_rows_of_lane(const WholeRows &whole, Value level, Value f
         for (size_t i = 0; i < sums.size(); ++i)
             store_sum(whole, i, level, column, sums[i].front());
     });
+    walk_ = outer;
 }
 
 void PhaseEmitter::each_register(const WholeRows &whole, const std::function<void(Value column)> &body) {

@@ -71,8 +71,7 @@ TEST(ParallelForDeathTest, ThreadsStartWhenThereWasEnoughToDo) {
             set_num_threads(4);
             const size_t before = threads_of_process();
             const auto loop = [](int64_t nanoseconds) {
-                parallel_for(
-                    100, 1, [](int64_t, int64_t) { std::this_thread::yield(); }, nanoseconds);
+                parallel_for(100, 1, [](int64_t, int64_t) { std::this_thread::yield(); }, nanoseconds);
             };
             for (int i = 0; i < 6; ++i)
                 loop(100'000);
