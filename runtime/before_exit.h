@@ -13,8 +13,8 @@ namespace lz::runtime {
 /// already. Made before any lock is taken that others may wait for. Costs two atomic additions.
 class BeforeExit {
 public:
-    /// Work that another thread is going to begin, or that may be left out when exit has begun: exit waits for
-    /// it as if it had begun. When exit has begun already it says nothing.
+    /// Work that another thread is going to begin, or that may be left out when exit has begun: exit waits
+    /// for it as if it had begun. When exit has begun already it says nothing.
     class Announced {
     public:
         Announced();

@@ -23,7 +23,8 @@ public:
     DeviceProperties properties() const override;
 
     /// Blocks of 2 MiB and more are mapped at 2 MiB boundaries with huge pages where the system gives them
-    /// (the first one when there is a second); their pages come at first touch. Fresh memory of that size is zero, but that is no promise.
+    /// (the first one when there is a second); their pages come at first touch. Fresh memory of that size is
+    /// zero, but that is no promise.
     void *allocate(size_t bytes) override;
     void free(void *memory, size_t bytes) noexcept override;
     size_t total_memory() const override { return limit_; }
@@ -69,7 +70,8 @@ private:
     ModuleLoader loader_;
     size_t limit_;
     std::atomic<size_t> given_{0};
-    std::atomic<void *> first_{nullptr}; ///< the block that has ordinary pages; `this`: none will have any more
+    std::atomic<void *> first_{
+        nullptr}; ///< the block that has ordinary pages; `this`: none will have any more
     VirtualClock *clock_ = nullptr;
     StreamTable streams_;
 };

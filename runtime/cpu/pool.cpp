@@ -308,7 +308,8 @@ private:
             return nullptr;
         }
         try {
-            const BeforeExit::Announced work; // a thread of a stream may have to go on for the one that leaves
+            const BeforeExit::Announced
+                work; // a thread of a stream may have to go on for the one that leaves
             if (!work)
                 return nullptr;
             const std::lock_guard lock(g_making_workers);
@@ -333,7 +334,7 @@ private:
     const bool crowded_; ///< there are more of them than processors
     std::vector<Seat> seats_;
     std::atomic<std::chrono::nanoseconds::rep> last_alone_{0}; ///< when a loop last found too few waiting
-    std::atomic<int64_t> without_workers_{0};                  ///< nanoseconds of loops that had none to send for
+    std::atomic<int64_t> without_workers_{0}; ///< nanoseconds of loops that had none to send for
     std::atomic<Workers *> workers_{nullptr};
 };
 
