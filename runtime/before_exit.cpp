@@ -116,6 +116,10 @@ BeforeExit::BeforeExit(bool is_counted) {
     ++inside_here;
 }
 
+bool BeforeExit::exit_has_begun() {
+    return leaving.load(std::memory_order_relaxed);
+}
+
 BeforeExit::~BeforeExit() {
     --inside_here;
     inside.fetch_sub(1, std::memory_order_seq_cst);

@@ -37,6 +37,9 @@ public:
     BeforeExit(const BeforeExit &) = delete;
     BeforeExit &operator=(const BeforeExit &) = delete;
 
+    /// Whether who has one is waited for just now.
+    static bool exit_has_begun();
+
 private:
     explicit BeforeExit(bool is_counted);
 };

@@ -6,12 +6,17 @@
 #include "ir/diagnostic.h"
 #include "ir/interpreter/kernel.h"
 #include "ir/kernel/builder.h"
+#include "runtime/before_exit.h"
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -162,6 +167,37 @@ TEST(Beside, DoesOneThingAfterAnotherAndBeginsNoneInAPause) {
     wait_for(20);
     for (int i = 0; i < 20; ++i)
         EXPECT_EQ(done[static_cast<size_t>(i)], i);
+}
+
+/// How many of five things are done by a process that leaves `main` while the first one is.
+int done_at_exit(std::chrono::milliseconds at_exit) {
+    int ends[2];
+    if (pipe(ends) != 0)
+        return -1;
+    EXPECT_EXIT(
+        {
+            static engine::Beside &beside = *new engine::Beside(at_exit);
+            for (int i = 0; i < 5; ++i)
+                beside.put([end = ends[1]] {
+                    while (!runtime::BeforeExit::exit_has_begun())
+                        std::this_thread::yield();
+                    if (write(end, "x", 1) != 1)
+                        _exit(1);
+                });
+            std::exit(0);
+        },
+        testing::ExitedWithCode(0), "");
+    close(ends[1]);
+    std::array<char, 16> done;
+    const auto count = static_cast<int>(read(ends[0], done.data(), done.size()));
+    close(ends[0]);
+    return count;
+}
+
+TEST(BesideDeathTest, TheEndOfTheProcessIsPutOffForAWhile) {
+    testing::FLAGS_gtest_death_test_style = "fast"; // the pipe is inherited
+    EXPECT_EQ(done_at_exit({}), 1);
+    EXPECT_EQ(done_at_exit(std::chrono::seconds(100)), 5);
 }
 
 } // namespace

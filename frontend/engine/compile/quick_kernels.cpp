@@ -8,6 +8,7 @@
 #include "runtime/before_exit.h"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <exception>
 #include <thread>
@@ -113,7 +114,6 @@ void Beside::serve() {
         std::optional<runtime::BeforeExit::Announced> next;
         {
             std::unique_lock lock(mutex_);
-            is_busy_ = false;
             changed_.wait(lock, [this] { return !waiting_.empty() && pauses_ == 0; });
             if (next_)
                 next.emplace(std::move(*next_));
@@ -122,16 +122,32 @@ void Beside::serve() {
         }
         // Without the lock: when the process ends, and this is not what it waits for, the thread stops here.
         const auto before_exit = next ? runtime::BeforeExit(std::move(*next)) : runtime::BeforeExit();
-        std::function<void()> work;
-        {
-            const std::lock_guard lock(mutex_);
-            work = std::move(waiting_.front());
-            waiting_.pop_front();
-        }
-        const ir::FloatEnvironment environment;
-        const HostEvent event("compile", "compile: beside");
-        work();
+        do {
+            std::function<void()> work;
+            {
+                const std::lock_guard lock(mutex_);
+                work = std::move(waiting_.front());
+                waiting_.pop_front();
+            }
+            const ir::FloatEnvironment environment;
+            const HostEvent event("compile", "compile: beside");
+            work();
+        } while (may_go_on());
     }
+}
+
+/// Whether the next one is to be done at once.
+bool Beside::may_go_on() {
+    const auto now = std::chrono::steady_clock::now();
+    if (!exit_ && runtime::BeforeExit::exit_has_begun())
+        exit_ = now;
+    const std::lock_guard lock(mutex_);
+    if (!waiting_.empty() && pauses_ == 0 && (!exit_ || now < *exit_ + at_exit_))
+        return true;
+    is_busy_ = false;
+    if (!waiting_.empty())
+        next_.emplace();
+    return false;
 }
 
 Beside::Pause::Pause(Beside &beside) : beside_(beside) {

@@ -9,6 +9,7 @@
 #include "runtime/executor/executor.h"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -28,11 +29,18 @@ std::vector<bool> small_kernels(const ir::Program &program, Quick quick);
 /// for one that cannot be compiled.
 void compile_large(const ir::Program &program, std::span<const runtime::ProgramKernel> kernels, Quick quick);
 
+/// How long the end of a process may be put off by kernels that are still to be compiled, where they are kept
+/// on disk: so the next process finds what this one has begun, however short both are.
+inline constexpr std::chrono::milliseconds kMostAtExit{100};
+
 /// A thread for what nobody waits for, one thing after another in the order in which it was put. It is there
 /// from the first one on until the process ends, which waits for the one that is being done or is the next
-/// (runtime/before_exit.h), and for no other. Lives as long as the process. Any thread.
+/// (runtime/before_exit.h), and for those that begin within `at_exit` from then on. Lives as long as the
+/// process. Any thread.
 class Beside {
 public:
+    explicit Beside(std::chrono::milliseconds at_exit = {}) : at_exit_(at_exit) {}
+
     /// Where there is no memory or no thread nobody does it.
     void put(std::function<void()> work) noexcept;
 
@@ -51,8 +59,11 @@ public:
 private:
     void start();
     void serve();
+    bool may_go_on();
 
-    std::mutex mutex_; ///< guards what follows
+    const std::chrono::milliseconds at_exit_;
+    std::optional<std::chrono::steady_clock::time_point> exit_; ///< when the thread saw that exit had begun
+    std::mutex mutex_;                                          ///< guards what follows
     std::condition_variable changed_;
     std::deque<std::function<void()>> waiting_;
     std::optional<runtime::BeforeExit::Announced> next_; ///< of what is waiting, while nothing is being done
