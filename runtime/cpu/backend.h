@@ -70,8 +70,8 @@ private:
     ModuleLoader loader_;
     size_t limit_;
     std::atomic<size_t> given_{0};
-    std::atomic<void *> first_{
-        nullptr}; ///< the block that has ordinary pages; `this`: none will have any more
+    /// The block that has ordinary pages; `this`: none will have any more.
+    std::atomic<void *> first_{nullptr};
     VirtualClock *clock_ = nullptr;
     StreamTable streams_;
 };
