@@ -63,8 +63,9 @@ constexpr std::chrono::microseconds kLinger{200};
 /// Nanoseconds on one thread from which on a loop wakes sleeping threads. One of 38 us (a product of 128)
 /// took 52 with that on a Zen 4 machine.
 constexpr int64_t kWorthWaking = 80'000;
-/// Nanoseconds of such loops from which on it was worth starting oneTBB: about what that takes.
-constexpr int64_t kWorthStarting = 700'000;
+/// Nanoseconds of loops without workers from which on it was worth starting oneTBB: about what that takes;
+/// and what a loop counts for at least.
+constexpr int64_t kWorthStarting = 700'000, kLeastLoop = 5'000;
 /// How long a caller waits at full speed for what workers have begun, and then giving way to other threads;
 /// after that it sleeps between two looks.
 constexpr std::chrono::microseconds kAttentive{50}, kPatient{2000}, kNap{50};
@@ -303,8 +304,10 @@ private:
         if (Workers *const workers = workers_.load(std::memory_order_acquire)) [[likely]]
             return workers;
         const int64_t before = without_workers_.load(std::memory_order_relaxed);
-        if (nanoseconds < kWorthStarting - before) {
-            without_workers_.store(before + nanoseconds, std::memory_order_relaxed);
+        const int64_t loop =
+            std::max(nanoseconds, kLeastLoop); // what it is thought to take may be too little
+        if (loop < kWorthStarting - before) {
+            without_workers_.store(before + loop, std::memory_order_relaxed);
             return nullptr;
         }
         try {
