@@ -30,6 +30,8 @@ public:
     void store(std::span<const std::byte> key, std::span<const std::byte> content);
 
     const std::string &directory() const { return directory_; }
+    /// Whether entries can be stored, as far as it is known.
+    bool writes() const { return writes_.load(std::memory_order_relaxed); }
 
 private:
     static std::string name_of(std::span<const std::byte> key);

@@ -308,6 +308,10 @@ CachedKernelPtr KernelCache::get_source(const runtime::KernelSource &source, con
         [&] { return source.name; });
 }
 
+bool KernelCache::keeps() const {
+    return impl_->disk.writes();
+}
+
 runtime::PersistentStore &KernelCache::store() {
     return *impl_;
 }

@@ -94,6 +94,8 @@ public:
 
     /// What is kept between processes beside code, in the same directory and under the same limit.
     runtime::PersistentStore &store();
+    /// Whether the next process finds what is compiled now, as far as it is known.
+    bool keeps() const;
 
     KernelCacheStats stats() const;
     /// Kernels in memory.

@@ -109,7 +109,7 @@ struct Engine::Impl {
     ir::Target target; ///< its modes, peers and threads may change, under the mutex
     /// Numbers of the targets so far, by fingerprint.
     std::unordered_map<std::string, uint32_t> target_numbers;
-    Beside beside{options.cache_dir.empty() ? std::chrono::milliseconds(0) : kMostAtExit};
+    Beside beside{[this] { return kernels.keeps() ? kMostAtExit : std::chrono::milliseconds(0); }};
     codegen::KernelCache kernels;
     std::unique_ptr<const codegen::Compiler> cpu_compiler;
     ProgramCache programs;

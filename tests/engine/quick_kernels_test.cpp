@@ -141,7 +141,8 @@ TEST(QuickKernels, AreCompiledBeforeALaunchThatIsNotSmall) {
 }
 
 TEST(Beside, DoesOneThingAfterAnotherAndBeginsNoneInAPause) {
-    static engine::Beside &beside = *new engine::Beside; // its thread lives as long as the process
+    static engine::Beside &beside = *new engine::Beside(
+        [] { return std::chrono::milliseconds(0); }); // its thread lives as long as the process
     std::vector<int> done;
     std::atomic<size_t> count{0};
     const auto put = [&](int i) {
@@ -176,7 +177,7 @@ int done_at_exit(std::chrono::milliseconds at_exit) {
         return -1;
     EXPECT_EXIT(
         {
-            static engine::Beside &beside = *new engine::Beside(at_exit);
+            static engine::Beside &beside = *new engine::Beside([=] { return at_exit; });
             for (int i = 0; i < 5; ++i)
                 beside.put([end = ends[1]] {
                     while (!runtime::BeforeExit::exit_has_begun())

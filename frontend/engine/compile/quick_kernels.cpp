@@ -139,10 +139,10 @@ void Beside::serve() {
 /// Whether the next one is to be done at once.
 bool Beside::may_go_on() {
     const auto now = std::chrono::steady_clock::now();
-    if (!exit_ && runtime::BeforeExit::exit_has_begun())
-        exit_ = now;
+    if (!last_ && runtime::BeforeExit::exit_has_begun())
+        last_ = now + at_exit_();
     const std::lock_guard lock(mutex_);
-    if (!waiting_.empty() && pauses_ == 0 && (!exit_ || now < *exit_ + at_exit_))
+    if (!waiting_.empty() && pauses_ == 0 && (!last_ || now < *last_))
         return true;
     is_busy_ = false;
     if (!waiting_.empty())

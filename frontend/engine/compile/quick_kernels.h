@@ -17,6 +17,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace lz::engine {
@@ -39,7 +40,9 @@ inline constexpr std::chrono::milliseconds kMostAtExit{100};
 /// process. Any thread.
 class Beside {
 public:
-    explicit Beside(std::chrono::milliseconds at_exit = {}) : at_exit_(at_exit) {}
+    using AtExit = std::function<std::chrono::milliseconds()>;
+    /// `at_exit` is asked when exit has begun.
+    explicit Beside(AtExit at_exit) : at_exit_(std::move(at_exit)) {}
 
     /// Where there is no memory or no thread nobody does it.
     void put(std::function<void()> work) noexcept;
@@ -61,9 +64,10 @@ private:
     void serve();
     bool may_go_on();
 
-    const std::chrono::milliseconds at_exit_;
-    std::optional<std::chrono::steady_clock::time_point> exit_; ///< when the thread saw that exit had begun
-    std::mutex mutex_;                                          ///< guards what follows
+    const AtExit at_exit_;
+    std::optional<std::chrono::steady_clock::time_point>
+        last_;         ///< until when it goes on; once exit has begun
+    std::mutex mutex_; ///< guards what follows
     std::condition_variable changed_;
     std::deque<std::function<void()>> waiting_;
     std::optional<runtime::BeforeExit::Announced> next_; ///< of what is waiting, while nothing is being done
