@@ -10,7 +10,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <string>
+#include <variant>
 
 namespace lz::runtime {
 namespace {
@@ -187,6 +189,52 @@ void ProgramLoader::check(const ir::Program &program, const ir::SavedPlan &plan)
     }
 }
 
+namespace {
+
+/// Whether work_items can count with these numbers.
+bool can_be_counted(const ir::Kernel &kernel, const ir::Phase &phase, std::span<const int64_t> args) {
+    constexpr int64_t kMost = int64_t{1} << 62;
+    double points = 1;
+    for (const ir::AxisId axis : phase.grid) {
+        const int64_t extent = args[kernel.axes[axis].extent];
+        if (extent < 0)
+            return false;
+        points *= static_cast<double>(std::max<int64_t>(extent, 1));
+    }
+    const auto is_block = [&](ir::ArgId arg) {
+        return arg == ir::kNoArg || (args[arg] >= 1 && args[arg] <= kMost);
+    };
+    if (points > static_cast<double>(kMost))
+        return false;
+    const auto *const cpu = std::get_if<ir::CpuSchedule>(&phase.schedule);
+    if (!cpu)
+        return true;
+    const bool good = is_block(cpu->block) && is_block(cpu->tile_block);
+    if (!phase.contraction)
+        return good;
+    return good && is_block(ir::contraction_arg(*cpu, ir::ContractionArg::BlockM)) &&
+           is_block(ir::contraction_arg(*cpu, ir::ContractionArg::BlockN));
+}
+
+} // namespace
+
+/// Code divides by what its arguments say of work items.
+void ProgramLoader::check_work_items(const ir::Program &program) const {
+    std::vector<int64_t> args;
+    for (const ir::Step &step : program.steps)
+        for (const ir::Segment &segment : step.segments) {
+            const ir::Kernel &kernel = program.kernels[step.kernel];
+            args.clear();
+            for (const ir::ArgSpec &arg : segment.args)
+                args.push_back(arg.constant);
+            for (size_t p = 0; p < kernel.phases.size(); ++p)
+                need(segment.items[p] == 0 ||
+                         (can_be_counted(kernel, kernel.phases[p], args) &&
+                          segment.items[p] == ir::work_items(kernel, kernel.phases[p], args)),
+                     "a launch has other work items than its arguments say");
+        }
+}
+
 void ProgramLoader::check_peers(const ir::Program &program) const {
     for (const auto &[who, whose] : peers_of(program))
         if (!place_.may_access || !place_.may_access(who, whose))
@@ -291,6 +339,7 @@ std::shared_ptr<const LoadedProgram> ProgramLoader::load(const ir::SavedPlan &pl
     const ir::SavedVariant &variant = variant_for_this(plan);
     ir::Program program = parse(variant);
     check(program, plan);
+    check_work_items(program);
     std::vector<ProgramKernel> kernels = kernels_of(program);
     for (ProgramKernel &kernel : kernels) {
         const ir::Kernel &wanted = program.kernels[kernel.kernel];

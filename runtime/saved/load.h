@@ -52,6 +52,7 @@ private:
     std::string called(Device device) const;
     void find_device(const ir::SavedDevice &wanted) const;
     void check(const ir::Program &program, const ir::SavedPlan &plan) const;
+    void check_work_items(const ir::Program &program) const;
     void check_peers(const ir::Program &program) const;
     void check_library(const ir::Program &program, const ir::SavedPlan &plan) const;
     void check_limits(const ir::CompiledPhase &phase, Device device) const;

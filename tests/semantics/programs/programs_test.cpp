@@ -465,6 +465,23 @@ TEST(Programs, S103_changed_contents_behind_a_right_checksum_are_refused_or_run)
     EXPECT_GT(ran, 20);
 }
 
+// The code of a product divides by how many blocks of rows there are.
+TEST(Programs, S103_a_launch_of_other_work_items_than_its_arguments_say_is_refused) {
+    LZ_NEEDS_JIT();
+    const Folder folder;
+    const std::string path = folder / "f.lzp", changed = folder / "changed.lzp";
+    const Tensor w = randn({16, 8});
+    save_program(path, recorded([&](const Tensor &x) { return matmul(x, w); }, {{5, 16}}));
+    const Resealed file(read_text(path));
+    for (const char *args : {"args 0, 8, 16", "args 5, 0, 16"}) {
+        const auto other = file.replaced("args 5, 8, 16", args);
+        ASSERT_TRUE(other);
+        write_text(changed, *other);
+        const Caught error = caught<IoError>([&] { load_program(changed); });
+        EXPECT_TRUE(error.has("other work items than its arguments say")) << error.what;
+    }
+}
+
 TEST(Programs, S103_damaged_foreign_and_newer_files_are_errors) {
     LZ_NEEDS_JIT();
     const Folder folder;

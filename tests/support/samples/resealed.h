@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <iterator>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -51,14 +52,29 @@ public:
             if (place < end)
                 file[place] = static_cast<char>('0' + below(10));
         }
-        std::memset(&file[32], 0, sizeof(XXH128_canonical_t));
-        XXH128_canonical_t sum;
-        XXH128_canonicalFromHash(&sum, XXH3_128bits(file.data(), file.size()));
-        std::memcpy(&file[32], &sum, sizeof sum);
-        return file;
+        return sealed(std::move(file));
+    }
+
+    /// With `text`, wherever it is, as another one of its length; nothing where it is nowhere.
+    std::optional<std::string> replaced(std::string_view text, std::string_view by) const {
+        std::string file = good_;
+        size_t at = file.find(text);
+        if (at == std::string::npos || by.size() != text.size())
+            return std::nullopt;
+        for (; at != std::string::npos; at = file.find(text, at))
+            file.replace(at, text.size(), by);
+        return sealed(std::move(file));
     }
 
 private:
+    static std::string sealed(std::string file) {
+        XXH128_canonical_t sum;
+        file.replace(32, sizeof sum, sizeof sum, '\0');
+        XXH128_canonicalFromHash(&sum, XXH3_128bits(file.data(), file.size()));
+        file.replace(32, sizeof sum, reinterpret_cast<const char *>(&sum), sizeof sum);
+        return file;
+    }
+
     struct Entry {
         uint32_t kind, none;
         uint64_t offset, bytes;
