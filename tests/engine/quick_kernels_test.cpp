@@ -141,8 +141,8 @@ TEST(QuickKernels, AreCompiledBeforeALaunchThatIsNotSmall) {
 }
 
 TEST(Beside, DoesOneThingAfterAnotherAndBeginsNoneInAPause) {
-    static engine::Beside &beside = *new engine::Beside(
-        [] { return std::chrono::milliseconds(0); }); // its thread lives as long as the process
+    // Its thread lives as long as the process.
+    static engine::Beside &beside = *new engine::Beside([] { return std::chrono::milliseconds(0); });
     std::vector<int> done;
     std::atomic<size_t> count{0};
     const auto put = [&](int i) {

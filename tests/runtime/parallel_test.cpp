@@ -3,17 +3,24 @@
 #include "ir/diagnostic.h"
 #include "runtime/cpu/backend.h"
 #include "runtime/cpu/cgroup.h"
+#include "runtime/cpu/host_memory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
+#include <optional>
 #include <stdexcept>
+#include <string>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -235,6 +242,42 @@ TEST(CpuBackend, WithoutALoaderLoadingSaysSo) {
         EXPECT_EQ(failure.kind(), ir::ErrorKind::Compile);
         EXPECT_THAT(failure.message(), testing::HasSubstr("relu"));
     }
+}
+
+/// Whether the system was asked for huge pages where the address is; nothing where it does not tell.
+std::optional<bool> asked_for_huge_pages(const void *address) {
+    std::ifstream maps("/proc/self/smaps");
+    bool here = false;
+    for (std::string line; std::getline(maps, line);) {
+        uintptr_t begin = 0, end = 0;
+        if (std::sscanf(line.c_str(), "%zx-%zx ", &begin, &end) == 2)
+            here =
+                begin <= reinterpret_cast<uintptr_t>(address) && reinterpret_cast<uintptr_t>(address) < end;
+        else if (here && line.starts_with("VmFlags:"))
+            return line.find(" hg") != std::string::npos;
+    }
+    return std::nullopt;
+}
+
+// A small program touches little of its only block.
+TEST(CpuMemory, TheFirstBlockHasHugePagesWhenThereIsASecond) {
+    CpuBackend cpu([](const CompiledKernel &) { return std::unique_ptr<Module>(); });
+    auto *const first = static_cast<unsigned char *>(cpu.allocate(kHugePage));
+    std::memset(first, 7, kHugePage / 2);
+    const auto before = asked_for_huge_pages(first);
+    void *const second = cpu.allocate(kHugePage), *const third = cpu.allocate(3 * kHugePage);
+    const auto after = asked_for_huge_pages(first);
+    EXPECT_TRUE(std::all_of(first, first + kHugePage / 2, [](unsigned char byte) { return byte == 7; }));
+    EXPECT_TRUE(
+        std::all_of(first + kHugePage / 2, first + kHugePage, [](unsigned char b) { return b == 0; }));
+    if (before && after) {
+        EXPECT_FALSE(*before);
+        EXPECT_TRUE(*after);
+        EXPECT_TRUE(*asked_for_huge_pages(second) && *asked_for_huge_pages(third));
+    }
+    cpu.free(first, kHugePage);
+    cpu.free(second, kHugePage);
+    cpu.free(third, 3 * kHugePage);
 }
 
 } // namespace

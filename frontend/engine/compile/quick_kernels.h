@@ -65,8 +65,8 @@ private:
     bool may_go_on();
 
     const AtExit at_exit_;
-    std::optional<std::chrono::steady_clock::time_point>
-        last_;         ///< until when it goes on; once exit has begun
+    /// Until when it goes on; once exit has begun.
+    std::optional<std::chrono::steady_clock::time_point> last_;
     std::mutex mutex_; ///< guards what follows
     std::condition_variable changed_;
     std::deque<std::function<void()>> waiting_;
