@@ -304,15 +304,15 @@ private:
         if (Workers *const workers = workers_.load(std::memory_order_acquire)) [[likely]]
             return workers;
         const int64_t before = without_workers_.load(std::memory_order_relaxed);
-        const int64_t loop =
-            std::max(nanoseconds, kLeastLoop); // what it is thought to take may be too little
+        // What it is thought to take may be too little.
+        const int64_t loop = std::max(nanoseconds, kLeastLoop);
         if (loop < kWorthStarting - before) {
             without_workers_.store(before + loop, std::memory_order_relaxed);
             return nullptr;
         }
         try {
-            const BeforeExit::Announced
-                work; // a thread of a stream may have to go on for the one that leaves
+            // And no BeforeExit: a thread of a stream may have to go on for the one that leaves.
+            const BeforeExit::Announced work;
             if (!work)
                 return nullptr;
             const std::lock_guard lock(g_making_workers);
