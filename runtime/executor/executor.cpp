@@ -332,6 +332,14 @@ Launched LoadedProgram::run(const Bindings &bindings, bool watch) const {
     LZ_CHECK(
         bindings.words.size() >= program_.num_runtime_words,
         fmt::format("a run binds {} runtime words of {}", bindings.words.size(), program_.num_runtime_words));
+    // The first run leaves a State, which those that cannot be done directly to their end go on with.
+    if (layout_->direct && states_->has_any() && !watch && bindings.input_uses.empty() && !Run::is_shown())
+        return run_directly(bindings);
+    return run_with_state(bindings, watch, nullptr);
+}
+
+/// `refused`: a run to go on with, or null.
+Launched LoadedProgram::run_with_state(const Bindings &bindings, bool watch, const Refused *refused) const {
     const bool on_streams = !cpu_only_ || watch || pending(bindings);
     Taken taken(*this);
     State *const state = &*taken;
@@ -351,7 +359,7 @@ Launched LoadedProgram::run(const Bindings &bindings, bool watch) const {
     }
     Arenas arenas(*this, *state, on_streams);
     Run run(*this, *state, bindings, on_streams);
-    Launched launched{run.all(), nullptr, nullptr};
+    Launched launched{refused ? run.go_on(*refused) : run.all(), nullptr, nullptr};
     if (run.stop()) [[unlikely]] {
         std::optional<Taken> kept;
         if (!flight)

@@ -10,6 +10,7 @@
 #include "runtime/api/backend.h"
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <span>
 #include <string>
@@ -75,6 +76,14 @@ private:
     template <class F>
     void for_each_use(const Bindings &bindings, F &&f) const;
     Launched run(const Bindings &bindings, bool watch) const;
+    /// Where a run without a State was when a launch threw.
+    struct Refused {
+        size_t action;
+        uint32_t put_segments; ///< of the action
+        std::exception_ptr why;
+    };
+    Launched run_directly(const Bindings &bindings) const;
+    Launched run_with_state(const Bindings &bindings, bool watch, const Refused *refused) const;
 
     ir::Program program_;
     std::vector<ProgramKernel> kernels_;

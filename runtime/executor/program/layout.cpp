@@ -49,6 +49,7 @@ LoadedProgram::Layout::Layout(const ir::Program &program, const std::vector<Prog
     find_guards(program);
     find_user_streams(program);
     find_replay(program);
+    find_direct(program);
 }
 
 void LoadedProgram::Layout::find_replay(const ir::Program &program) {
@@ -169,7 +170,9 @@ void LoadedProgram::Layout::add_launch(const ir::Program &program, uint32_t s, c
     const size_t first_action = actions.size();
     // One for each check. The first also says that a worker has no scratch. A kernel that can fail in neither
     // way has no faults, and nobody looks for them.
-    const uint32_t each = std::max(checks_of(kernel), step.worker_bytes > 0 ? 1u : 0u);
+    const uint32_t checks = checks_of(kernel);
+    has_checks = has_checks || checks > 0;
+    const uint32_t each = std::max(checks, step.worker_bytes > 0 ? 1u : 0u);
     const auto slot = static_cast<uint32_t>(device_slot(step.device));
     uint32_t &next_fault = faults[slot].count;
     const uint32_t first_fault = next_fault;

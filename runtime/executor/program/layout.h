@@ -5,6 +5,8 @@
 #include "runtime/api/library.h"
 #include "runtime/executor/executor.h"
 
+#include <optional>
+#include <span>
 #include <vector>
 
 namespace lz::runtime {
@@ -23,6 +25,10 @@ struct LoadedProgram::Layout {
     std::vector<ir::ArgSpec::Term> terms;
 
     std::vector<ir::ScalarSpec> scalars; ///< one a slot
+
+    /// Fills in what runtime words decide: of `to`, as large as `args`, the patched ones.
+    void patch_args(std::span<const int64_t> words, int64_t *to) const;
+    void fill_scalars(std::span<const int64_t> words, uint64_t *to) const;
 
     /// Offsets of a frame's arrays. A frame that has faults has its own, as KernelFrame::fault says.
     struct Frame {
@@ -53,6 +59,14 @@ struct LoadedProgram::Layout {
         uint32_t phase;
     };
     std::vector<Launch> launches;
+    /// As a backend takes it.
+    Backend::Launch launch(const Launch &l, const ir::KernelFrame *frames, uint32_t *put) const {
+        return {l.entry,    frames,      ends.data() + l.ends,
+                l.segments, l.buffers,   l.args,
+                l.scalars,  l.cost,      l.worker_bytes,
+                l.rounds,   l.bytes,     l.flops,
+                put,        l.unaligned, l.phase};
+    }
 
     struct Call {
         LibraryFn function;
@@ -124,12 +138,28 @@ struct LoadedProgram::Layout {
     uint32_t num_params = 0;
     bool cpu_only = true;
     bool can_fault = false;
+    bool has_checks = false; ///< a kernel has; else only scratch that cannot be had is a fault
     /// By device: how many faults its steps write.
     struct Faults {
         Backend *backend = nullptr;
         uint32_t count = 0;
     };
     std::vector<Faults> faults;
+
+    /// A Program whose runs need no State (run_directly): launches on the CPU without checks and arenas,
+    /// whose frames fit on the stack. Scratch that cannot be had is thrown there.
+    struct Direct {
+        static constexpr size_t kMostPointers = 32, kMostArgs = 128, kMostScalars = 16, kMostFrames = 8;
+        /// Where the memory of a pointer comes from.
+        struct Source {
+            enum class Of : uint8_t { Nothing, Input, Result } of;
+            uint32_t index;
+        };
+        std::vector<Source> sources;           ///< by pointer
+        std::vector<Backend::Launch> launches; ///< by action, with no frames
+        std::vector<uint32_t> frames;          ///< by action: the first
+    };
+    std::optional<Direct> direct;
 
     Layout(const ir::Program &program, const std::vector<ProgramKernel> &kernels,
            const std::vector<DeviceSlot> &devices);
@@ -141,6 +171,7 @@ private:
     void find_guards(const ir::Program &program);                                   // guards.cpp
     void find_user_streams(const ir::Program &program);
     void find_replay(const ir::Program &program);
+    void find_direct(const ir::Program &program); // direct.cpp
     /// Code by device and kernel; null where nobody runs it.
     using CodeTable = std::vector<std::vector<const LoadedKernel *>>;
     void add_step(const ir::Program &program, uint32_t step, const CodeTable &code, Backend *backend);

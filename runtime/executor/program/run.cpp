@@ -41,6 +41,10 @@ LoadedProgram::Run::Run(const LoadedProgram &loaded, State &state, const Binding
       bindings_(bindings), on_streams_(on_streams), profiling_(profiling()), listened_(nvtx_listens()),
       may_replay_(on_streams && !layout_.replay.empty() && !profiling_) {}
 
+bool LoadedProgram::Run::is_shown() {
+    return profiling() || nvtx_listens();
+}
+
 RunReport LoadedProgram::Run::from(size_t next, uint32_t put) {
     std::optional<NvtxRange> range;
     if (listened_) [[unlikely]]
@@ -76,6 +80,10 @@ RunReport LoadedProgram::Run::issue(size_t next, uint32_t put) {
         try {
             if (put > 0) [[unlikely]] {
                 perform_rest(actions[next], std::exchange(put, 0));
+                ++next;
+            }
+            if (refused_) [[unlikely]] {
+                launch_refused(actions[next]);
                 ++next;
             }
             if (std::exchange(may_replay_, false))
@@ -273,6 +281,17 @@ void LoadedProgram::Run::launch_rest(const Layout::Action &action, const Backend
     const uint32_t put = std::min(state_.segments_put, whole.segments - 1);
     drain(action);
     launch_from(action, whole, put);
+}
+
+/// A launch that was refused before this run: as if this one had made it.
+void LoadedProgram::Run::launch_refused(const Layout::Action &action) {
+    const Refused &refused = *std::exchange(refused_, nullptr);
+    state_.segments_put = refused.put_segments;
+    try {
+        std::rethrow_exception(refused.why);
+    } catch (const ir::Failure &failure) {
+        launch_rest(action, state_.launches[action.index], failure);
+    }
 }
 
 /// All segments but the first `put`.

@@ -4,7 +4,9 @@
 #include "runtime/executor/blame.h"
 #include "runtime/executor/program/state.h"
 
+#include <exception>
 #include <optional>
+#include <utility>
 
 namespace lz::runtime {
 
@@ -12,6 +14,9 @@ class LoadedProgram::Run {
 public:
     /// `on_streams`: every action is put on its stream; else all are run here, on the CPU.
     Run(const LoadedProgram &loaded, State &state, const Bindings &bindings, bool on_streams);
+
+    /// Whether somebody watches what each action takes.
+    static bool is_shown();
 
     /// Where the run stopped, for somebody to go on later.
     struct Stop {
@@ -30,6 +35,11 @@ public:
     /// of memory. Also when it throws (std::bad_alloc): what has been issued by then is noted before memory
     /// can be given back.
     RunReport all() { return from(0, 0); }
+    /// As `all`, from the launch on that was refused where no State was.
+    RunReport go_on(const Refused &refused) {
+        refused_ = &refused;
+        return from(refused.action, 0);
+    }
     /// Before `go_on`: what the run that stopped there knew. Where the host has no memory for that, the stop
     /// is as it was.
     void take_over(Stop &stop);
@@ -69,6 +79,7 @@ private:
             launch_rest(action, whole, failure);
         }
     }
+    [[gnu::cold]] void launch_refused(const Layout::Action &action);
     [[gnu::cold]] void launch_rest(const Layout::Action &action, const Backend::Launch &whole,
                                    const ir::Failure &failure);
     [[gnu::cold]] void launch_from(const Layout::Action &action, const Backend::Launch &whole, uint32_t put);
@@ -116,7 +127,8 @@ private:
     std::vector<std::vector<uint64_t>> arrows_; ///< by track: into its next action
     std::optional<Blame> blame_;
     std::optional<Stop> stop_;
-    bool goes_on_ = false; ///< it stopped before
+    const Refused *refused_ = nullptr; ///< until that launch has been made again, or told as failed
+    bool goes_on_ = false;             ///< it stopped before
     bool gave_up_ = false;
     bool once_ = false;         ///< what was refused may have been done in part: it is not to be called again
     uint32_t segments_put_ = 0; ///< of the launch that is being told as failed

@@ -3,44 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 
 namespace lz::runtime {
-
-namespace {
-
-template <class T>
-uint64_t integer_slot(int64_t word) {
-    return static_cast<uint64_t>(static_cast<int64_t>(static_cast<T>(word)));
-}
-uint64_t float_slot(float value) {
-    return std::bit_cast<uint32_t>(value);
-}
-
-/// A runtime word of each dtype in a kernel's slot (KScalar): rounded to the dtype, then widened to the
-/// slot's.
-using ToSlot = uint64_t (*)(int64_t);
-constexpr ToSlot kToSlot[] = {
-    [](int64_t w) -> uint64_t { return w != 0; },
-    integer_slot<uint8_t>,
-    integer_slot<int8_t>,
-    integer_slot<int16_t>,
-    integer_slot<int32_t>,
-    integer_slot<int64_t>,
-    [](int64_t w) {
-        return float_slot(ir::half_to_float(ir::float_to_half(static_cast<float>(ir::scalar_double(w)))));
-    },
-    [](int64_t w) {
-        return float_slot(ir::bfloat_to_float(ir::float_to_bfloat(static_cast<float>(ir::scalar_double(w)))));
-    },
-    [](int64_t w) { return float_slot(static_cast<float>(ir::scalar_double(w))); },
-    [](int64_t w) { return static_cast<uint64_t>(w); },
-};
-static_assert(std::size(kToSlot) == ir::kNumDTypes && static_cast<int>(ir::DType::U8) == 1 &&
-                  static_cast<int>(ir::DType::I64) == 5 && static_cast<int>(ir::DType::F64) == 9,
-              "rows are in the order of dtypes.def");
-
-} // namespace
 
 LoadedProgram::State::State(const ir::Program &program, const Layout &layout)
     : memory(program.buffers.size() + 1), pointers(layout.pointer_buffers.size()),
@@ -69,9 +33,7 @@ LoadedProgram::State::State(const ir::Program &program, const Layout &layout)
                           f.guards != ir::kNone ? &fault_guards[f.guards] : nullptr});
     launches.reserve(layout.launches.size());
     for (const Layout::Launch &l : layout.launches)
-        launches.push_back({l.entry, frames.data() + l.frames, layout.ends.data() + l.ends, l.segments,
-                            l.buffers, l.args, l.scalars, l.cost, l.worker_bytes, l.rounds, l.bytes, l.flops,
-                            &segments_put, l.unaligned, l.phase});
+        launches.push_back(layout.launch(l, frames.data() + l.frames, &segments_put));
 }
 
 void LoadedProgram::State::bind_streams(const ir::Program &program, const Layout &layout,
@@ -125,15 +87,8 @@ void LoadedProgram::State::bind(const ir::Program &program, const Layout &layout
     }
     for (size_t p = 0; p < pointers.size(); ++p)
         pointers[p] = memory[pointer_buffers[p]];
-    for (const Layout::Patch &patch : layout.patches) {
-        int64_t value = layout.args[patch.arg];
-        for (uint32_t t = patch.first_term; t < patch.end_term; ++t)
-            value += layout.terms[t].coefficient * bindings.words[layout.terms[t].word];
-        args[patch.arg] = value;
-    }
-    for (size_t s = 0; s < scalars.size(); ++s)
-        scalars[s] =
-            kToSlot[static_cast<size_t>(layout.scalars[s].dtype)](bindings.words[layout.scalars[s].word]);
+    layout.patch_args(bindings.words, args.data());
+    layout.fill_scalars(bindings.words, scalars.data());
 }
 
 LoadedProgram::StatePool::~StatePool() {

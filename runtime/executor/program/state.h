@@ -90,6 +90,8 @@ struct LoadedProgram::StatePool {
     /// nullptr when all are taken.
     State *take();
     void give_back(State *state);
+    /// Whether some run has left one.
+    bool has_any() const { return first_.load(std::memory_order_relaxed) != nullptr; }
     /// Calls f(state) for each that is not taken.
     template <class F>
     void for_each(F &&f) const {
