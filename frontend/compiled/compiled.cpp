@@ -371,6 +371,10 @@ void CompiledFunction::Recording::finish(const CompiledArguments &after, std::sp
     core.keep(entry, std::move(plan), forgotten);
 }
 
+void fail_moved_from() {
+    throw StateError("a compiled function was moved from: call the one that it was moved to, or a copy", {});
+}
+
 } // namespace detail
 
 bool is_recording() {
@@ -394,6 +398,10 @@ Tensor replayed_number(double now, std::function<double()> again, const TensorOp
 void keep_uncompiled(const char *why, Location loc) {
     if (detail::Trace *const trace = detail::Recorder::current().trace())
         trace->reject(why, loc);
+}
+
+void specialize_on(std::initializer_list<double> numbers) {
+    detail::note_on_host(numbers);
 }
 
 void host_state_changed() {

@@ -129,9 +129,16 @@ void CompiledCore::check(const CompiledEntry &entry, CompiledPlan &plan) const {
 }
 
 /// Whether another recording of the same sizes agreed with this one, which is no recording of the entry yet.
-bool CompiledCore::is_confirmed(CompiledEntry &entry, CompiledPlan &plan) {
+/// A plan that agreed and is a case of it goes.
+bool CompiledCore::is_confirmed(CompiledEntry &entry, CompiledPlan &plan, Forgotten &forgotten) {
     std::string why;
-    const auto agrees = [&](const auto &other) { return learn(plan, *other, why); };
+    const CompiledPlan *agreed = nullptr;
+    const auto agrees = [&](const auto &other) {
+        const bool agreeing = learn(plan, *other, why);
+        if (agreeing)
+            agreed = other.get();
+        return agreeing;
+    };
     const auto could_be = [&](const auto &other) { return would_hold(*other, plan); };
     // What the same conditions had recorded last has to be the same; a function that does three things in
     // turn is not replayed because it does the first one again.
@@ -142,6 +149,12 @@ bool CompiledCore::is_confirmed(CompiledEntry &entry, CompiledPlan &plan) {
             : std::ranges::any_of(entry.plans, agrees) || std::ranges::any_of(entry.recordings, agrees);
     if (!confirmed && !(entry.plans.empty() && entry.recordings.empty()))
         entry.why = why;
+    const auto found =
+        std::ranges::find(entry.plans, agreed, [](const CompiledPlanPtr &known) { return known.get(); });
+    if (found != entry.plans.end() && !plan.may_fail_later && would_hold(plan, **found)) {
+        forgotten.push_back(std::move(*found));
+        entry.plans.erase(found);
+    }
     return confirmed;
 }
 
@@ -162,7 +175,7 @@ void CompiledCore::confirm_by_other_sizes(CompiledEntry &entry) {
 void CompiledCore::keep(CompiledEntry &entry, std::shared_ptr<CompiledPlan> plan, Forgotten &forgotten) {
     ++(plan->may_fail_later ? stats.uncompiled : stats.recordings);
     generation.fetch_add(1, std::memory_order_relaxed);
-    const bool by_itself = is_confirmed(entry, *plan);
+    const bool by_itself = is_confirmed(entry, *plan, forgotten);
     const bool confirmed =
         by_itself || (entry.recordings.empty() && entry.plans.empty() && entry.form->across.has_seen(*plan));
     if (entry.recordings.size() == CompiledEntry::kRecordings) { // the first stays, to be compared with

@@ -116,7 +116,7 @@ struct CompiledCore {
 private:
     std::shared_ptr<CompiledForm> form_of(const Signature &signature, Forgotten &forgotten);
     void confirm_by_other_sizes(CompiledEntry &entry);
-    bool is_confirmed(CompiledEntry &entry, CompiledPlan &plan);
+    bool is_confirmed(CompiledEntry &entry, CompiledPlan &plan, Forgotten &forgotten);
     void add_plan(CompiledEntry &entry, CompiledPlanPtr plan, Forgotten &forgotten);
     void forget_oldest(Forgotten &forgotten);
     void forget_dead(Forgotten &forgotten);

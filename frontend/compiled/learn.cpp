@@ -15,10 +15,6 @@
 namespace lz::detail {
 namespace {
 
-bool same_bits(double a, double b) {
-    return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
-}
-
 /// The first operation that the other does not have.
 std::string first_difference(const CompiledPlan &now, const CompiledPlan &before) {
     const size_t count = std::min(now.operations.size(), before.operations.size());
@@ -119,28 +115,20 @@ bool is_again(std::span<const CompiledPlan::Word> again, uint32_t at) {
     return std::ranges::find(again, at, &CompiledPlan::Word::at) != again.end();
 }
 
-/// Numbers that are nearly the same may become the same, as halves do.
-bool is_another(double a, double b) {
-    return std::abs(a - b) > 1e-6 * std::max(std::abs(a), std::abs(b));
-}
-
 /// What functions such as squares and roots leave as it is says nothing of how a word is made.
 bool is_telling(double x) {
     return x != 0 && x != 1 && x != -1;
 }
 
-constexpr NumberForm kEachForm[] = {NumberForm::Itself, NumberForm::Negated, NumberForm::Inverse,
-                                    NumberForm::FromOne};
-
 /// Whether the value of the number that a word was made of shows that it is made of it now, too: no other
 /// number gives it.
 bool shows(const CompiledPlan &now, const CompiledPlan::Word &word) {
     int makers = 0;
-    for (const double number : now.numbers)
-        makers += std::ranges::any_of(kEachForm, [&](NumberForm form) {
-            return same_bits(in_form(number, form), std::bit_cast<double>(now.words[word.at]));
+    for (const KnownNumber &number : now.numbers)
+        makers += std::ranges::any_of(ir::kEachNumberForm, [&](NumberForm form) {
+            return same_bits(in_form(number.value(), form), std::bit_cast<double>(now.words[word.at]));
         });
-    return makers == 1 && is_telling(now.numbers[word.of]);
+    return makers == 1 && is_telling(now.numbers[word.of].value());
 }
 
 /// Adds to `again`, the words of `now` that are others at each call, what was learned before. False: that
@@ -151,26 +139,123 @@ bool add_learned(std::vector<CompiledPlan::Word> &again, const CompiledPlan &now
         if (is_again(now.again, word.at))
             continue;
         if (word.kind != CompiledPlan::Word::Kind::Number ||
-            !same_bits(in_form(now.numbers[word.of], word.form), std::bit_cast<double>(now.words[word.at])))
+            !same_bits(in_form(now.numbers[word.of].value(), word.form),
+                       std::bit_cast<double>(now.words[word.at])))
             return false;
         again.push_back(word);
     }
     return true;
 }
 
-/// The number of the call, of those that have changed, that this word is made of; how many it may be.
-int find_number(const CompiledPlan &now, const CompiledPlan &before, uint32_t at, CompiledPlan::Word &found) {
-    int candidates = 0;
-    for (uint32_t k = 0; k < now.numbers.size(); ++k)
-        for (const NumberForm form : kEachForm)
-            if (is_another(now.numbers[k], before.numbers[k]) &&
-                same_bits(in_form(now.numbers[k], form), std::bit_cast<double>(now.words[at])) &&
-                same_bits(in_form(before.numbers[k], form), std::bit_cast<double>(before.words[at])) &&
-                (is_telling(now.numbers[k]) || is_telling(before.numbers[k]))) {
-                found = {at, CompiledPlan::Word::Kind::Number, k, form};
-                ++candidates;
-            }
-    return candidates;
+/// Of what numbers a word can have been made, in each of some recordings.
+class Makers {
+public:
+    Makers(const CompiledPlan &now, const CompiledPlan &before) {
+        add(now.numbers, now.words);
+        add(before.numbers, before.words);
+        for (const CompiledPlan::Earlier &one : before.earlier)
+            recordings_.push_back({one.numbers, one.words});
+    }
+
+    /// How many ways there are to make the word of the numbers that have changed: of one of them by itself,
+    /// or by the simplest that functions do with two. `found` is one of the former, if there is one.
+    int find(uint32_t at, CompiledPlan::Word &found) const {
+        int ways = 0;
+        const auto count = static_cast<uint32_t>(recordings_[0].numbers.size());
+        for (uint32_t k = 0; k < count; ++k) {
+            if (!changed(k))
+                continue;
+            for (const NumberForm form : ir::kEachNumberForm)
+                if (holds(at, [&](const Recording &r) { return in_form(r.numbers[k], form); })) {
+                    found = {at, CompiledPlan::Word::Kind::Number, k, form};
+                    ++ways;
+                }
+            for (uint32_t other = 0; other < k; ++other)
+                if (varies(other))
+                    ways += of_two(at, k, other);
+        }
+        for (uint32_t k = 0; k < count; ++k)
+            for (uint32_t other = 0; other < k; ++other)
+                if (!changed(k) && varies(k) && changed(other))
+                    ways += of_two(at, k, other);
+        return ways;
+    }
+    /// Whether one of the two values of the number says anything.
+    bool tells(uint32_t k) const {
+        return is_telling(recordings_[0].numbers[k]) || is_telling(recordings_[1].numbers[k]);
+    }
+
+private:
+    /// The first two are those that are compared.
+    struct Recording {
+        std::vector<double> numbers;
+        std::span<const int64_t> words;
+    };
+    void add(std::span<const KnownNumber> numbers, std::span<const int64_t> words) {
+        Recording &added = recordings_.emplace_back();
+        for (const KnownNumber &number : numbers)
+            added.numbers.push_back(number.value());
+        added.words = words;
+    }
+    bool changed(uint32_t k) const {
+        return is_another(recordings_[0].numbers[k], recordings_[1].numbers[k]);
+    }
+    bool varies(uint32_t k) const {
+        return std::ranges::any_of(recordings_, [&](const Recording &r) {
+            return !same_bits(r.numbers[k], recordings_[0].numbers[k]);
+        });
+    }
+    template <class F>
+    bool holds(uint32_t at, F &&value) const {
+        return std::ranges::all_of(recordings_, [&](const Recording &r) {
+            return same_bits(value(r), std::bit_cast<double>(r.words[at]));
+        });
+    }
+    int of_two(uint32_t at, uint32_t i, uint32_t k) const {
+        const auto made = [&](double (*of)(double, double)) {
+            return int{holds(at, [&](const Recording &r) { return of(r.numbers[i], r.numbers[k]); })};
+        };
+        return made([](double a, double b) { return a + b; }) +
+               made([](double a, double b) { return a - b; }) +
+               made([](double a, double b) { return b - a; }) +
+               made([](double a, double b) { return a * b; }) +
+               made([](double a, double b) { return a / b; }) +
+               made([](double a, double b) { return b / a; });
+    }
+
+    std::vector<Recording> recordings_;
+};
+
+/// What the agreement of the two shows of the numbers; `now.again` is complete.
+void learn_numbers(CompiledPlan &now, const CompiledPlan &before) {
+    const auto is_used = [&](uint32_t k) {
+        return std::ranges::any_of(now.again, [&](const CompiledPlan::Word &word) {
+            return word.kind == CompiledPlan::Word::Kind::Number && word.of == k;
+        });
+    };
+    const auto changed = [&](uint32_t k) {
+        return !same_bits(now.numbers[k].value(), before.numbers[k].value());
+    };
+    const auto count = static_cast<uint32_t>(now.numbers.size());
+    int changed_unused = 0;
+    for (uint32_t k = 0; k < count; ++k) {
+        now.numbers[k].learn(before.numbers[k]);
+        changed_unused += changed(k) && !is_used(k);
+    }
+    for (uint32_t k = 0; k < count; ++k)
+        if (is_used(k))
+            now.numbers[k].note_used();
+        else if (changed(k) && changed_unused == 1)
+            now.numbers[k].note_unused();
+    if (count == 0)
+        return;
+    now.earlier = before.earlier;
+    if (now.earlier.size() == CompiledPlan::kEarlier)
+        now.earlier.erase(now.earlier.begin());
+    CompiledPlan::Earlier &added = now.earlier.emplace_back();
+    for (const KnownNumber &number : before.numbers)
+        added.numbers.push_back(number.value());
+    added.words = before.words;
 }
 
 } // namespace
@@ -179,7 +264,7 @@ bool would_hold(const CompiledPlan &plan, const CompiledPlan &now) {
     if (plan.host_state != now.host_state)
         return false;
     for (size_t k = 0; k < plan.numbers.size(); ++k)
-        if (!plan.any_number[k] && !same_bits(plan.numbers[k], now.numbers[k]))
+        if (!plan.numbers[k].takes(now.numbers[k].value()))
             return false;
     for (const CompiledPlan::GradientChange &gradient : plan.gradients)
         for (const CompiledPlan::GradientChange &other : now.gradients)
@@ -200,8 +285,8 @@ bool learn(CompiledPlan &now, const CompiledPlan &before, std::string &why) {
     if (!same_work(now, before, Extents::Same, why))
         return false;
     for (size_t k = 0; k < now.numbers.size(); ++k)
-        if (!before.any_number[k] && !same_bits(now.numbers[k], before.numbers[k]) &&
-            !is_another(now.numbers[k], before.numbers[k])) {
+        if (!before.numbers[k].is_any() && !same_bits(now.numbers[k].value(), before.numbers[k].value()) &&
+            !is_another(now.numbers[k].value(), before.numbers[k].value())) {
             why = "a number of the call is nearly the same as before: whether it is used as it is cannot be "
                   "seen";
             return false;
@@ -211,16 +296,17 @@ bool learn(CompiledPlan &now, const CompiledPlan &before, std::string &why) {
         why = "a number that it computes with is another one";
         return false;
     }
+    const Makers makers(now, before);
     for (uint32_t at = 0; at < now.words.size(); ++at) {
         if (now.words[at] == before.words[at] || is_again(again, at))
             continue;
         CompiledPlan::Word found;
-        const int candidates = now.is_constant[at] ? find_number(now, before, at, found) : 0;
-        if (candidates != 1) {
-            why = candidates == 0
+        const int ways = now.is_constant[at] ? makers.find(at, found) : 0;
+        if (ways != 1 || found.kind != CompiledPlan::Word::Kind::Number || !makers.tells(found.of)) {
+            why = ways == 0
                       ? "a number that it computes with is another one"
-                      : "it computes with a number that may be two of the call's, which agreed each "
-                        "time";
+                      : "it computes with a number that may be made of the call's in several ways, which "
+                        "agreed each time";
             return false;
         }
         again.push_back(found);
@@ -233,8 +319,7 @@ bool learn(CompiledPlan &now, const CompiledPlan &before, std::string &why) {
                 return false;
             }
     now.again = std::move(again);
-    for (size_t k = 0; k < now.numbers.size(); ++k)
-        now.any_number[k] = before.any_number[k] || !same_bits(now.numbers[k], before.numbers[k]);
+    learn_numbers(now, before);
     learn_arguments(now, before);
     return true;
 }
@@ -272,7 +357,10 @@ bool AcrossSizes::learn(const CompiledPlanPtr &plan, Forgotten &forgotten) {
         differed[at] = differed[at] || differs;
     };
     // Else what differs may be a number's doing.
-    if (std::ranges::equal(plan->numbers, example.numbers, same_bits)) {
+    const auto same = [](const KnownNumber &a, const KnownNumber &b) {
+        return same_bits(a.value(), b.value());
+    };
+    if (std::ranges::equal(plan->numbers, example.numbers, same)) {
         for (size_t at = 0; at < plan->key.size(); ++at)
             note(known->key, at, plan->key[at] != example.key[at]);
         for (uint32_t at = 0; at < plan->words.size(); ++at)

@@ -84,10 +84,8 @@ detail::CompiledPlanPtr plan_of(const ir::SavedPlan &saved, engine::SavedLoader 
     plan->on_streams = plan->may_fail_later = !engine::Engine::get().cpu_only(*plan->executable);
     plan->number = detail::next_plan_number();
     plan->host_state = CompiledPlan::kAnyHostState;
-    for (const ir::SavedNumber &number : saved.numbers) {
-        plan->numbers.push_back(number.value);
-        plan->any_number.push_back(number.any);
-    }
+    for (const ir::SavedNumber &number : saved.numbers)
+        plan->numbers.emplace_back(number.value, number.any);
     for (uint32_t i = 0; i < saved.arguments.size(); ++i) {
         CompiledPlan::Source &source = plan->sources.emplace_back();
         source.argument = i;
@@ -133,10 +131,6 @@ detail::CompiledPlanPtr plan_of(const ir::SavedPlan &saved, engine::SavedLoader 
         plan->operations.push_back({*ir::op_from_name(operation.op), operation.loc});
     plan->note_simple();
     return plan;
-}
-
-bool same_bits(double a, double b) {
-    return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
 }
 
 } // namespace
@@ -185,7 +179,7 @@ bool takes(const CompiledPlan &plan, std::span<const double> numbers) {
     if (numbers.size() != plan.numbers.size())
         return false;
     for (size_t k = 0; k < numbers.size(); ++k)
-        if (!plan.any_number[k] && !same_bits(numbers[k], plan.numbers[k]))
+        if (!plan.numbers[k].takes(numbers[k]))
             return false;
     return true;
 }
@@ -226,10 +220,10 @@ void Program::Impl::refuse_numbers(std::span<const double> numbers, Location loc
                                      numbers.size(), others()),
                          loc);
     for (size_t k = 0; k < numbers.size(); ++k)
-        if (first.numbers[k] && !same_bits(*first.numbers[k], numbers[k]))
+        if (first.numbers[k] && !detail::same_bits(*first.numbers[k], numbers[k]))
             throw StateError(
-                fmt::format("{}: number {} is {}, and was {} when the program was recorded, which "
-                            "computes with it on the host{}",
+                fmt::format("{}: number {} is {}, and was {} when the program was recorded: with other "
+                            "numbers it does something else, or it was not called with any{}",
                             name, k, numbers[k], *first.numbers[k], others()),
                 loc);
     throw StateError(fmt::format("{}: it was not recorded with these numbers", name), loc);

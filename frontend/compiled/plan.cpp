@@ -7,6 +7,7 @@
 #include "frontend/record/storage.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <memory>
@@ -25,9 +26,25 @@ uint64_t next_plan_number() {
 
 namespace {
 
+using Shared = CapturedTensor::Shared;
+
 struct CapturedTensors {
     std::mutex mutex;
-    std::unordered_map<const Cell *, std::weak_ptr<const Tensor>> shared;
+    std::unordered_map<const Cell *, std::weak_ptr<Shared>> shared;
+    /// A bit for each that was ever captured, which it may share with others: most tensors are not.
+    std::array<std::atomic<uint64_t>, 64> filter{};
+
+    static size_t bit_of(const Cell *cell) {
+        return (reinterpret_cast<uintptr_t>(cell) * 0x9E3779B97F4A7C15) >> 52; // of 4096
+    }
+    void add_to_filter(const Cell *cell) {
+        const size_t bit = bit_of(cell);
+        filter[bit / 64].fetch_or(uint64_t{1} << bit % 64, std::memory_order_release);
+    }
+    bool may_have(const Cell *cell) const {
+        const size_t bit = bit_of(cell);
+        return filter[bit / 64].load(std::memory_order_acquire) >> bit % 64 & 1;
+    }
 };
 
 CapturedTensors &captured_tensors() {
@@ -35,12 +52,12 @@ CapturedTensors &captured_tensors() {
     return *all;
 }
 
-void forget_captured(const Tensor *tensor) {
-    const std::unique_ptr<const Tensor> last(
-        tensor); // goes after the lock: whose memory this was may call anything
+void forget_captured(Shared *shared) {
+    const std::unique_ptr<Shared> last(
+        shared); // goes after the lock: whose memory this was may call anything
     CapturedTensors &all = captured_tensors();
     const std::lock_guard lock(all.mutex);
-    if (const auto found = all.shared.find(Access::cell(*tensor));
+    if (const auto found = all.shared.find(Access::cell(shared->tensor));
         found != all.shared.end() && found->second.expired())
         all.shared.erase(found);
 }
@@ -48,18 +65,35 @@ void forget_captured(const Tensor *tensor) {
 } // namespace
 
 CapturedTensor::CapturedTensor(const Tensor &tensor) {
-    const std::shared_ptr<const Tensor> added(new Tensor(tensor), forget_captured);
+    const std::shared_ptr<Shared> added(new Shared(tensor), forget_captured);
     CapturedTensors &all = captured_tensors();
     const std::lock_guard lock(all.mutex);
-    std::weak_ptr<const Tensor> &known = all.shared[Access::cell(tensor)];
+    std::weak_ptr<Shared> &known = all.shared[Access::cell(tensor)];
     shared_ = known.lock();
     if (!shared_)
-        known = shared_ = added;
+        known = added, shared_ = added;
+    all.add_to_filter(Access::cell(tensor));
 }
 
 const Tensor &CapturedTensor::get() const {
     static const Tensor none;
-    return shared_ ? *shared_ : none;
+    return shared_ ? shared_->tensor : none;
+}
+
+/// What a function assigns while it is recorded is a part of what it does.
+void drop_assigned(Cell *was, const Cell *now) noexcept {
+    if (CapturedTensors &all = captured_tensors(); all.may_have(was) && was != now) [[unlikely]] {
+        const Recorder *const recorder = Recorder::current_or_null();
+        std::shared_ptr<Shared> shared; // goes without the lock
+        if (!recorder || !recorder->trace()) {
+            const std::lock_guard lock(all.mutex);
+            if (const auto found = all.shared.find(was); found != all.shared.end())
+                shared = found->second.lock();
+        }
+        if (shared)
+            shared->assigned.fetch_add(1, std::memory_order_release);
+    }
+    drop_handle(was);
 }
 
 namespace {
@@ -106,7 +140,8 @@ void CompiledPlan::Result::make_slot_if_small(bool on_streams) {
 bool CompiledPlan::is_dead() const {
     return std::ranges::any_of(sources, [](const Source &source) {
         const Tensor &tensor = source.tensor.get();
-        return tensor.defined() && Access::cell(tensor)->handles.load(std::memory_order_acquire) == 1;
+        return tensor.defined() && (Access::cell(tensor)->handles.load(std::memory_order_acquire) == 1 ||
+                                    source.tensor.assigned() != source.assigned);
     });
 }
 
@@ -115,7 +150,8 @@ size_t CompiledPlan::bytes() const {
            operations.size() * sizeof(Operation) + sources.size() * sizeof(Source) +
            inputs.size() * sizeof(Input) + results.size() * sizeof(Result) + values.size() * sizeof(Value) +
            outputs.size() * sizeof(Output) + updates.size() * sizeof(Update) +
-           gradients.size() * sizeof(GradientChange);
+           gradients.size() * sizeof(GradientChange) + numbers.size() * sizeof(KnownNumber) +
+           earlier.size() * (numbers.size() * sizeof(double) + words.size() * sizeof(int64_t));
 }
 
 void CompiledPlan::note_simple() {
@@ -127,8 +163,8 @@ void CompiledPlan::note_simple() {
 PlanBuilder::PlanBuilder(Trace &trace, std::span<Tensor *const> results, std::span<const double> numbers)
     : trace_(trace) {
     plan_->number = next_plan_number();
-    plan_->numbers.assign(numbers.begin(), numbers.end());
-    plan_->any_number.assign(numbers.size(), false);
+    for (const double number : numbers)
+        plan_->numbers.emplace_back(number, trace);
     add_sources();
     add_outputs(results);
     add_gradients();
@@ -156,6 +192,7 @@ void PlanBuilder::add_sources() {
         }
         if (is_captured(source)) {
             added.tensor = CapturedTensor(source.tensor);
+            added.assigned = added.tensor.assigned();
             if (cell->handles.load(std::memory_order_acquire) <= 2) // the trace's and the plans'
                 trace_.reject("reads a tensor from outside that nobody else keeps",
                               from_ir(source.node->loc));

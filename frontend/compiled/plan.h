@@ -5,6 +5,7 @@
 /// call. It is replayed when two recordings agreed: same operations, same tensors captured, same results.
 
 #include "frontend/autograd/step.h"
+#include "frontend/compiled/numbers.h"
 #include "frontend/engine/engine.h"
 #include "frontend/record/recording/recording.h"
 #include "frontend/record/storage.h"
@@ -13,6 +14,7 @@
 #include "ir/types/type.h"
 #include "lazuli/tensor.h"
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -39,9 +41,18 @@ public:
     explicit CapturedTensor(const Tensor &tensor);
     /// The tensor, or an empty one.
     const Tensor &get() const;
+    /// How often a variable that showed it, while it was captured, was assigned another one: it may be the
+    /// variable that a function reads.
+    uint32_t assigned() const { return shared_ ? shared_->assigned.load(std::memory_order_acquire) : 0; }
+
+    struct Shared {
+        explicit Shared(const Tensor &t) : tensor(t) {}
+        const Tensor tensor;
+        std::atomic<uint32_t> assigned{0};
+    };
 
 private:
-    std::shared_ptr<const Tensor> shared_;
+    std::shared_ptr<const Shared> shared_;
 };
 
 struct CompiledPlan {
@@ -69,6 +80,7 @@ struct CompiledPlan {
     /// A tensor from outside the function.
     struct Source {
         CapturedTensor tensor;                       ///< captured; else empty
+        uint32_t assigned = 0;                       ///< captured: that of the tensor, when it was recorded
         uint32_t argument = kNone, gradient = kNone; ///< else which argument, or which of `gradients`
         const Cell *only = nullptr; ///< argument: the one tensor that every recording had here
         bool replaced = false;      ///< the call changes it in place
@@ -137,9 +149,8 @@ struct CompiledPlan {
 
     // What has to hold, beside the signature.
     uint64_t host_state = 0;
-    std::vector<double> numbers;  ///< of the call
-    std::vector<bool> any_number; ///< whether this one may be another
-    std::vector<Source> sources;  ///< arguments first
+    std::vector<KnownNumber> numbers; ///< of the call
+    std::vector<Source> sources;      ///< arguments first
     std::vector<GradientChange> gradients;
 
     /// What of a recording's key the sizes of a call may decide.
@@ -148,6 +159,14 @@ struct CompiledPlan {
         Attribute, ///< of an operation, or an extent of a tensor that is captured
         Extent     ///< of an argument
     };
+
+    /// The numbers of a recording that agreed, and its words.
+    struct Earlier {
+        std::vector<double> numbers;
+        std::vector<int64_t> words;
+    };
+    static constexpr size_t kEarlier = 3;
+    std::vector<Earlier> earlier; ///< where there are numbers: the last ones
 
     // What was recorded.
     std::vector<uint64_t> key; ///< without what is donated

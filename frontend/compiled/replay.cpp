@@ -134,13 +134,10 @@ public:
     }
 
 private:
-    static bool same_bits(double a, double b) {
-        return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
-    }
     bool numbers_hold() const {
         const std::span<const double> numbers = arguments_.numbers.span();
         for (size_t k = 0; k < numbers.size(); ++k)
-            if (!plan_.any_number[k] && !same_bits(numbers[k], plan_.numbers[k]))
+            if (!plan_.numbers[k].takes(numbers[k]))
                 return false;
         return plan_.host_state == host_state_now() || plan_.host_state == CompiledPlan::kAnyHostState;
     }
@@ -179,7 +176,8 @@ private:
                 return false;
             if (captured) {
                 // Nobody else has the tensor any more: a variable of the function is another one now.
-                if (cell->handles.load(std::memory_order_acquire) == 1)
+                if (cell->handles.load(std::memory_order_acquire) == 1 ||
+                    source.tensor.assigned() != source.assigned)
                     return false;
                 if (cell->history != source.history.get() ||
                     (cell->history && cell->history->wants_gradient() != source.wants_gradient))

@@ -89,7 +89,7 @@ private:
         return chosen;
     }
 
-    /// False: the same call with gradients on or off.
+    /// False: the same call with gradients on or off, or with temporaries for named arguments.
     bool is_new(const Signature &signature, const std::vector<Chosen> &chosen) const {
         for (const Chosen &other : chosen) {
             const auto same = [](const Signature::Argument &a, const Signature::Argument &b) {
@@ -99,9 +99,7 @@ private:
                 continue;
             RecordingModes modes = signature.modes();
             modes.grad = other.signature.modes().grad;
-            if (!(modes == other.signature.modes()) ||
-                !std::ranges::equal(signature.integers(), other.signature.integers()) ||
-                !std::ranges::equal(signature.structure(), other.signature.structure()))
+            if (!(modes == other.signature.modes()) || !signature.same_but_for_temporaries(other.signature))
                 refuse(
                     fmt::format("it was called with {} in two ways that a file does not tell apart (a bool, "
                                 "an integer, a key, how tensors are grouped, or a mode differs): call "
@@ -118,9 +116,9 @@ private:
         for (const CompiledPlanPtr &plan : chosen.plans) {
             const auto covers = [&](const CompiledPlanPtr &other) {
                 for (size_t k = 0; k < plan->numbers.size(); ++k)
-                    if (!other->any_number[k] &&
-                        (plan->any_number[k] || std::bit_cast<uint64_t>(plan->numbers[k]) !=
-                                                    std::bit_cast<uint64_t>(other->numbers[k])))
+                    if (!other->numbers[k].is_any() &&
+                        (plan->numbers[k].is_any() ||
+                         !same_bits(plan->numbers[k].value(), other->numbers[k].value())))
                         return false;
                 return true;
             };
@@ -178,8 +176,8 @@ private:
         for (size_t i = 0; i < arguments.size(); ++i)
             to.arguments.push_back(
                 {name_of(options_.inputs, "input", i, arguments.size()), arguments[i].type});
-        for (size_t k = 0; k < plan.numbers.size(); ++k)
-            to.numbers.push_back({plan.numbers[k], plan.any_number[k]});
+        for (const KnownNumber &number : plan.numbers)
+            to.numbers.push_back({number.value(), number.is_any()});
         for (const CompiledPlan::Input &input : plan.inputs)
             to.inputs.push_back(input_of(plan, input));
         for (const CompiledPlan::Result &result : plan.results)

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <ranges>
 #include <string>
 #include <unordered_map>
 
@@ -75,7 +76,7 @@ RecordingModes modes_of_now() {
 Signature::Signature(const CompiledArguments &arguments, const RecordingModes &modes)
     : integers_(arguments.integers.span().begin(), arguments.integers.span().end()),
       structure_(arguments.structure.span().begin(), arguments.structure.span().end()),
-      numbers_(arguments.numbers.size()), hash_(hash_of(arguments)), modes_(modes) {
+      types_(arguments.types), numbers_(arguments.numbers.size()), hash_(hash_of(arguments)), modes_(modes) {
     const std::span<const Tensor *const> tensors = arguments.tensors.span();
     for (const Tensor *const tensor : tensors) {
         Argument &added = arguments_.emplace_back();
@@ -117,6 +118,11 @@ bool Signature::matches(const CompiledArguments &arguments, const RecordingModes
 bool Signature::operator==(const Signature &other) const {
     return hash_ == other.hash_ && numbers_ == other.numbers_ && modes_ == other.modes_ &&
            integers_ == other.integers_ && structure_ == other.structure_ && arguments_ == other.arguments_;
+}
+
+bool Signature::same_but_for_temporaries(const Signature &other) const {
+    return numbers_ == other.numbers_ && integers_ == other.integers_ && types_ == other.types_ &&
+           std::ranges::equal(structure_ | std::views::drop(1), other.structure_ | std::views::drop(1));
 }
 
 bool Signature::same_form(const Signature &other) const {

@@ -70,6 +70,9 @@ public:
     std::span<const Argument> arguments() const { return arguments_; }
     std::span<const int64_t> integers() const { return integers_; }
     std::span<const uint64_t> structure() const { return structure_; }
+    /// Whether calls of the two differ at most in which arguments are named and which are temporaries, in
+    /// what the tensors are, and in their modes.
+    bool same_but_for_temporaries(const Signature &other) const;
     const RecordingModes &modes() const { return modes_; }
 
 private:
@@ -77,6 +80,7 @@ private:
 
     std::vector<int64_t> integers_;
     std::vector<uint64_t> structure_;
+    uintptr_t types_; ///< CompiledArguments::types
     std::vector<Argument> arguments_;
     size_t numbers_;
     uint64_t hash_;

@@ -77,6 +77,8 @@ namespace {
 
 /// The value as an integer of this dtype: integers wrap, floats saturate, NaN is 0 (S66).
 int64_t integer_of(const Scalar &value, ir::DType dtype) {
+    if (value.is_float())
+        note_on_host({value.to_double()});
     const int bits = 8 * ir::size_of(dtype);
     if (dtype == ir::DType::Bool) {
         if (!value.is_float())

@@ -9,6 +9,7 @@
 #include "lazuli/ops/elementwise.h"
 #include "lazuli/ops/functional.h"
 #include "lazuli/ops/reductions.h"
+#include "lazuli/ops/statistics.h"
 #include "lazuli/ops/views.h"
 
 #include <cmath>
@@ -332,6 +333,7 @@ Tensor bernoulli_of(const Tensor &probability, const ir::TensorType &like, Gener
 void check_probability(double p, const char *function, Location loc) {
     if (!(p >= 0 && p <= 1))
         throw IndexError(std::string(function) + ": " + std::to_string(p) + " is not a probability", loc);
+    detail::note_limits(p, 0, 1);
 }
 
 } // namespace
@@ -341,7 +343,12 @@ Tensor bernoulli(const Tensor &probability, Generator &generator, Location loc) 
     const ir::TensorType type = detail::checked_type(probability, "bernoulli", loc);
     if (!ir::is_float(type.dtype))
         throw DTypeError("bernoulli: probabilities must be floats, not " + detail::text(type), loc);
-    return bernoulli_of(probability, type, generator, loc);
+    const Tensor value = probability.detach(loc);
+    const Tensor is_one =
+        detail::binary(Op::And, detail::binary(Op::Ge, value, detail::literal(value, 0, loc), loc),
+                       detail::binary(Op::Le, value, detail::literal(value, 1, loc), loc), loc);
+    return bernoulli_of(detail::checked(value, is_one, "bernoulli: a number is not a probability", loc), type,
+                        generator, loc);
 }
 Tensor bernoulli(const Tensor &probability, Location loc) {
     return bernoulli(probability, default_generator(), loc);
@@ -358,6 +365,7 @@ Tensor detail::dropped(const Tensor &x, double p, const Generator::State &at, Lo
     const ir::TensorType &type = detail::type(x);
     const Tensor bits = upper_bits(words_at(type.shape, type.device, at, loc), 24, ir::DType::I32, loc);
     // Of 2^24 numbers those below p * 2^24 are zeros.
+    detail::note_on_host({p});
     const Tensor least = detail::constant(Scalar(static_cast<int64_t>(std::ceil(p * 0x1p24))), ir::DType::I32,
                                           type.device, loc);
     const Tensor kept = detail::binary(Op::Ge, bits, least, loc);
@@ -414,18 +422,21 @@ Tensor multinomial(const Tensor &weights, int64_t samples, bool replacement, Gen
     const Tensor needed =
         detail::constant(Scalar(replacement ? 1 : samples), ir::DType::I64, type.device, loc);
     const Tensor checked = detail::checked(each, detail::binary(Op::Ge, drawable, needed, loc),
-                                           "multinomial: too few weights of a row are above 0; one is, and "
-                                           "without replacement as many as samples",
+                                           "multinomial: too few weights of a row are above 0; one must "
+                                           "be, and without replacement as many as samples",
                                            loc);
-    Shape shape = type.shape;
-    if (replacement) { // each sample looks at all
+    if (replacement) { // where the sums of the weights reach a part of all, which is above 0
+        Shape shape = type.shape;
         shape[rank - 1] = samples;
-        shape.push_back(count);
+        const Tensor sums = cumsum(detail::cast(checked, ir::DType::F64, loc), -1, std::nullopt, loc);
+        const Tensor u = uniform(shape, ir::DType::F64, type.device, generator, loc);
+        const Tensor part = detail::binary(Op::Sub, detail::literal(u, 1, loc), u, loc);
+        const Tensor all = sums.narrow(-1, count - 1, 1, loc);
+        return searchsorted(sums, mul(part, all, loc), false, false, std::nullopt, {}, loc);
     }
-    const Tensor u = uniform(shape, work, type.device, generator, loc);
+    const Tensor u = uniform(type.shape, work, type.device, generator, loc);
     const Tensor e = maximum(neg(log1p(neg(u, loc), loc), loc), 0x1p-25, loc); // never 0
-    const Tensor keys = detail::binary(Op::Div, replacement ? unsqueeze(checked, -2, loc) : checked, e, loc);
-    return replacement ? argmax(keys, -1, false, loc) : topk(keys, samples, -1, true, loc).indices;
+    return topk(detail::binary(Op::Div, checked, e, loc), samples, -1, true, loc).indices;
 }
 Tensor Tensor::multinomial(int64_t samples, bool replacement, Location loc) const {
     return lz::multinomial(*this, samples, replacement, loc);
@@ -441,6 +452,7 @@ Tensor &Tensor::uniform_(double from, double to, Generator &generator, Location 
         throw IndexError("uniform_: the bounds " + std::to_string(from) + " and " + std::to_string(to) +
                              " are not in order",
                          loc);
+    detail::note_on_host({from, to}); // how far apart they are
     return draw_into(*this, uniform, from, to - from, generator, "uniform_", loc);
 }
 Tensor &Tensor::uniform_(double from, double to, Location loc) & {

@@ -335,7 +335,20 @@ int64_t word_of(DType dtype, double value) {
 
 } // namespace
 
+void note_on_host(std::initializer_list<double> numbers) {
+    if (Trace *const trace = Recorder::current().trace()) [[unlikely]]
+        for (const double number : numbers)
+            trace->note_on_host(number);
+}
+
+void note_limits(double number, double low, double high) {
+    if (Trace *const trace = Recorder::current().trace()) [[unlikely]]
+        trace->note_limits(number, low, high);
+}
+
 Tensor record_constant(DType dtype, double value, const ir::Shape &shape, ir::Device device, Location loc) {
+    if (!is_floating_point(dtype))
+        note_on_host({value});
     if (shape.rank() == 0)
         return record_number(dtype, word_of(dtype, value), device, loc);
     return record_filled(ir::Op::Constant, dtype, word_of(dtype, value), shape, device, loc);

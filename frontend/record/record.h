@@ -61,6 +61,12 @@ Tensor make_ready(const ir::TensorType &type, Storage *storage, Location loc);
 Tensor record_constant(DType dtype, double value, const ir::Shape &shape, ir::Device device, Location loc);
 Tensor record_constant_int(DType dtype, int64_t value, const ir::Shape &shape, ir::Device device,
                            Location loc);
+/// What is recorded depends on these numbers, which may be the user's, in a way that no word of it shows (it
+/// is cut to an integer, makes a size, or is computed with): a compiled function is recorded for each value
+/// of them.
+void note_on_host(std::initializer_list<double> numbers);
+/// Whoever records refuses such a number below `low` and above `high`: no replay may take one.
+void note_limits(double number, double low, double high);
 /// A number that one of our own compositions writes; `simplify` sees it.
 Tensor record_literal(DType dtype, double value, const ir::Shape &shape, ir::Device device, Location loc);
 

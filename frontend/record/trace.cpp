@@ -4,6 +4,7 @@
 #include "frontend/record/record.h"
 #include "frontend/record/storage.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -102,6 +103,17 @@ void Trace::note_number(Node *node, std::function<double()> again) noexcept {
 
 void Trace::note_work(std::function<void()> work_of_host, std::function<void()> undo) noexcept {
     noted([&] { work.push_back({std::move(work_of_host), std::move(undo)}); });
+}
+
+void Trace::note_on_host(double number) noexcept {
+    noted([&] {
+        if (!too_many_on_host() && std::ranges::find(on_host, number) == on_host.end())
+            on_host.push_back(number);
+    });
+}
+
+void Trace::note_limits(double number, double low, double high) noexcept {
+    noted([&] { limits.push_back({number, low, high}); });
 }
 
 void Trace::reject(const char *why, Location loc) noexcept {

@@ -67,6 +67,10 @@ public:
         Node *node;
         std::function<double()> again;
     };
+    /// The library takes this number from `low` to `high`, and refuses others.
+    struct Limits {
+        double number, low, high;
+    };
     /// What is done on the host at each call, in order: a draw, work, or a number.
     struct HostWork {
         std::function<void()> work; ///< null: the next number
@@ -85,6 +89,8 @@ public:
     void note_draw(int64_t words, uint64_t seed, uint64_t offset) noexcept;
     void note_number(Node *node, std::function<double()> again) noexcept;
     void note_work(std::function<void()> work, std::function<void()> undo) noexcept;
+    void note_on_host(double number) noexcept;
+    void note_limits(double number, double low, double high) noexcept;
     /// What was recorded is not kept, and why; the first reason stays.
     void reject(const char *why, Location loc) noexcept;
 
@@ -105,8 +111,14 @@ public:
     std::vector<Draw> draws;
     std::vector<Number> numbers;
     std::vector<HostWork> work;
+    /// What the library has computed with on the host (record.h).
+    std::vector<double> on_host;
+    bool too_many_on_host() const { return on_host.size() == kMostOnHost; }
+    std::vector<Limits> limits;
 
 private:
+    static constexpr size_t kMostOnHost = 64;
+
     void add_source(const Tensor &tensor, uint32_t argument, uint32_t gradient);
     template <class F>
     void noted(F &&f) noexcept;

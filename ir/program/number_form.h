@@ -7,6 +7,8 @@ namespace lz::ir {
 
 enum class NumberForm : uint8_t { Itself, Negated, Inverse, FromOne };
 inline constexpr uint8_t kNumberForms = 4;
+inline constexpr NumberForm kEachNumberForm[kNumberForms] = {NumberForm::Itself, NumberForm::Negated,
+                                                             NumberForm::Inverse, NumberForm::FromOne};
 
 /// `value`, `-value`, `1 / value` or `1 - value`.
 constexpr double in_form(double value, NumberForm form) {

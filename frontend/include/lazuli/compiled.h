@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -96,6 +97,11 @@ LZ_API Tensor replayed_number(double now, std::function<double()> again, const T
 /// While a function is recorded for `compile`: it does what no replay could do, and is not kept. `why` goes
 /// on after "it" in `CompiledStats::why`.
 LZ_API void keep_uncompiled(const char *why, Location loc = Location::current());
+/// While a function is recorded for `compile`: what is recorded depends on these numbers otherwise than by
+/// computing with them as they are, negated, inverted or taken from 1 (`std::min(a, 1.0)`, a branch, a size).
+/// The function is then recorded for each value of an argument that is one of them. Otherwise it does
+/// nothing.
+LZ_API void specialize_on(std::initializer_list<double> numbers);
 /// What functions look at on the host has changed (a module was set to `eval()`): every compiled function
 /// calls its function once more before it replays.
 LZ_API void host_state_changed();
@@ -135,7 +141,8 @@ struct CompiledArguments {
     Few<double, 4> numbers;
     Few<int64_t, 4> integers;
     Few<uint64_t, 16>
-        structure; ///< types, how many there are, keys, and every value that is no tensor and no number
+        structure;       ///< types, how many there are, keys, and every value that is no tensor and no number
+    uintptr_t types = 0; ///< the first of these, but the same for named arguments and temporaries
 };
 
 /// Whether members() or lz_members(x) gives the members of a struct as a tuple of references.
@@ -318,6 +325,9 @@ private:
 template <class F>
 const CompiledFunction &function_of(const Compiled<F> &compiled);
 
+/// Throws StateError.
+[[noreturn]] LZ_API void fail_moved_from();
+
 /// What the function that is recorded gets for an argument of type T &&: of a temporary a copy, so that what
 /// was given is still there to be looked at when the function has moved from it.
 template <class T>
@@ -351,18 +361,23 @@ public:
 
     /// As the function itself, to the bit. What it computes is launched: results are there, or on their way
     /// on a GPU, when it returns; pending arguments are computed first. Throws what the function throws, and
-    /// what fails while it runs with the line of the function, having changed nothing then.
+    /// what fails while it runs with the line of the function. A replay has changed nothing then; a call that
+    /// is recorded leaves what the function leaves. Throws StateError when it was moved from.
     template <class... Args>
         requires std::is_invocable_v<F &, Args...>
     auto operator()(Args &&...args) const {
         using Result = std::remove_cvref_t<std::invoke_result_t<F &, Args...>>;
         detail::CompiledArguments arguments;
-        if constexpr (sizeof...(Args) > 0)
+        if constexpr (sizeof...(Args) > 0) {
             arguments.structure.push_back(
                 reinterpret_cast<uintptr_t>(&detail::kTypeTag<std::tuple<Args...>>));
+            arguments.types =
+                reinterpret_cast<uintptr_t>(&detail::kTypeTag<std::tuple<std::remove_cvref_t<Args>...>>);
+        }
         detail::take_apart_arguments(arguments, args...);
         detail::CompiledResults results;
-        if (shared_->compiled.replay(arguments, results)) {
+        Shared &shared = this->shared();
+        if (shared.compiled.replay(arguments, results)) {
             if constexpr (std::is_void_v<Result>) {
                 return;
             } else if constexpr (std::is_same_v<Result, Tensor>) {
@@ -374,16 +389,16 @@ public:
                 return out;
             }
         } else {
-            detail::CompiledFunction::Recording recording(shared_->compiled, arguments);
+            detail::CompiledFunction::Recording recording(shared.compiled, arguments);
             detail::CompiledArguments after;
             if constexpr (sizeof...(Args) > 0)
                 after.structure.push_back(arguments.structure.span()[0]);
             if constexpr (std::is_void_v<Result>) {
-                std::invoke(shared_->function, detail::given<Args>(args)...);
+                std::invoke(shared.function, detail::given<Args>(args)...);
                 detail::take_apart_arguments(after, args...);
                 recording.finish(after, {}, nullptr, false);
             } else {
-                Result out = std::invoke(shared_->function, detail::given<Args>(args)...);
+                Result out = std::invoke(shared.function, detail::given<Args>(args)...);
                 detail::take_apart_arguments(after, args...);
                 detail::Few<Tensor *, 8> tensors;
                 bool has_others = false;
@@ -402,12 +417,12 @@ public:
     }
 
     /// Counts since it was made.
-    CompiledStats stats() const { return shared_->compiled.stats(); }
+    CompiledStats stats() const { return shared().compiled.stats(); }
     /// Its signatures, what each replays, and why calls were not replayed.
-    std::string explain() const { return shared_->compiled.explain(); }
+    std::string explain() const { return shared().compiled.explain(); }
     /// Forgets what was recorded. What a call on another thread uses goes when that call ends, or the next
     /// one.
-    void clear() const { shared_->compiled.clear(); }
+    void clear() const { shared().compiled.clear(); }
 
 private:
     template <class G>
@@ -418,6 +433,11 @@ private:
         F function;
         detail::CompiledFunction compiled;
     };
+    Shared &shared() const {
+        if (!shared_) [[unlikely]]
+            detail::fail_moved_from();
+        return *shared_;
+    }
     struct Placer {
         Tensor *next;
         void tensor(Tensor &x) { x = std::move(*next++); }
@@ -440,7 +460,7 @@ namespace detail {
 /// The part of a compiled function that knows no types.
 template <class F>
 const CompiledFunction &function_of(const Compiled<F> &compiled) {
-    return compiled.shared_->compiled;
+    return compiled.shared().compiled;
 }
 } // namespace detail
 

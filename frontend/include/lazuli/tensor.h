@@ -31,6 +31,8 @@ namespace detail {
 struct Cell;
 struct Access;
 LZ_API void drop_handle(Cell *cell) noexcept;
+/// The same for a variable that shows `now` instead, which compiled functions have to hear of.
+LZ_API void drop_assigned(Cell *was, const Cell *now) noexcept;
 LZ_API void copy_handle(Cell *cell) noexcept;
 } // namespace detail
 
@@ -112,14 +114,12 @@ public:
     /// From now on a handle of that tensor; what it was before does not change.
     Tensor &operator=(const Tensor &other) & {
         Tensor copy(other);
-        std::swap(cell_, copy.cell_);
-        return *this;
+        return take(copy);
     }
     /// The same; `other` is empty afterwards.
     Tensor &operator=(Tensor &&other) & noexcept {
         Tensor moved(std::move(other));
-        std::swap(cell_, moved.cell_);
-        return *this;
+        return take(moved);
     }
     /// From now on a handle of what the part is.
     Tensor &operator=(const Part &part) &;
@@ -534,6 +534,13 @@ private:
     void read_copy(const Tensor &part);
 
     unsigned add_hook(std::function<Tensor(const Tensor &)> hook, Location loc) const;
+
+    Tensor &take(Tensor &other) noexcept {
+        std::swap(cell_, other.cell_);
+        if (other.defined())
+            detail::drop_assigned(std::exchange(other.cell_, nullptr), cell_);
+        return *this;
+    }
 
     bool item_bool(Location loc) const;
     double item_double(Location loc) const;

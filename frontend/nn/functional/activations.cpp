@@ -2,6 +2,8 @@
 // there, so that the gradient of the chosen branch is not 0 * infinity.
 #include "lazuli/nn/functional.h"
 
+#include "lazuli/compiled.h"
+
 #include <string>
 
 namespace lz::nn::functional {
@@ -62,6 +64,7 @@ Tensor hardtanh(const Tensor &x, double min_val, double max_val, Location loc) {
         throw StateError("hardtanh: min_val is " + std::to_string(min_val) + ", above max_val, " +
                              std::to_string(max_val),
                          loc);
+    specialize_on({min_val, max_val}); // their order
     return where(le(x, min_val, loc), min_val, where(ge(x, max_val, loc), max_val, x, loc), loc);
 }
 
@@ -143,6 +146,7 @@ Tensor rrelu(const Tensor &x, double lower, double upper, bool training, Locatio
     if (!(lower <= upper))
         throw StateError(
             "rrelu: lower is " + std::to_string(lower) + ", above upper, " + std::to_string(upper), loc);
+    specialize_on({lower, upper}); // how far apart they are
     if (!training)
         return leaky_relu(x, (lower + upper) / 2, loc);
     const Tensor slope = add(mul(rand_like(x, {}, loc), upper - lower, loc), lower, loc);

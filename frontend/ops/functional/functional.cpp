@@ -358,6 +358,7 @@ void check_options(const CrossEntropyOptions &options, const char *function, Loc
         throw StateError(std::string(function) + ": the label smoothing is " +
                              std::to_string(options.label_smoothing) + "; it must be from 0 to 1",
                          loc);
+    detail::note_limits(options.label_smoothing, 0, 1);
 }
 
 } // namespace

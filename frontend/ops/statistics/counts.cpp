@@ -68,6 +68,7 @@ Tensor histc(const Tensor &x, int64_t bins, const Scalar &min, const Scalar &max
     if (bins < 1)
         throw ShapeError("histc: " + std::to_string(bins) + " is no number of parts; it is 1 or more", loc);
     const double from = detail::double_of(min), to = detail::double_of(max);
+    detail::note_on_host({from, to}); // how far apart they are
     if (!std::isfinite(from) || !std::isfinite(to) || from > to)
         throw IndexError("histc: the bounds " + std::to_string(from) + " and " + std::to_string(to) +
                              " are not finite, or not in order",

@@ -110,6 +110,7 @@ Tensor of_number(const Tensor &x, double q, std::optional<int64_t> axis, bool ke
     if (!(q >= 0 && q <= 1))
         throw IndexError(std::string(function) + ": q is " + std::to_string(q) + "; it is out of [0, 1]",
                          loc);
+    detail::note_limits(q, 0, 1);
     return quantiles(x, detail::constant(x, q, loc), axis, keepdim, between(interpolation, function, loc),
                      without_nans, function, loc);
 }

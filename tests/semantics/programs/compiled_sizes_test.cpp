@@ -123,7 +123,7 @@ TEST(CompiledSizes, S95_numbers_are_learned_for_each_size) {
     const auto f = [](const Tensor &x, double a) { return x * a + 1; };
     const auto compiled = compile(f);
     for (int i = 0; i < 4; ++i)
-        expect_same(compiled(ones({3}), 0.5 + i), f(ones({3}), 0.5 + i));
+        expect_same(compiled(ones({3}), 0.5 + 0.2 * i), f(ones({3}), 0.5 + 0.2 * i));
     EXPECT_EQ(compiled.stats().replays, 2);
     for (int64_t n = 4; n < 20; ++n)
         for (int i = 0; i < 3; ++i)
