@@ -261,7 +261,7 @@ void learn_numbers(CompiledPlan &now, const CompiledPlan &before) {
 } // namespace
 
 bool would_hold(const CompiledPlan &plan, const CompiledPlan &now) {
-    if (plan.host_state != now.host_state)
+    if (plan.host_state != now.host_state || plan.is_dead())
         return false;
     for (size_t k = 0; k < plan.numbers.size(); ++k)
         if (!plan.numbers[k].takes(now.numbers[k].value()))

@@ -343,12 +343,7 @@ Tensor bernoulli(const Tensor &probability, Generator &generator, Location loc) 
     const ir::TensorType type = detail::checked_type(probability, "bernoulli", loc);
     if (!ir::is_float(type.dtype))
         throw DTypeError("bernoulli: probabilities must be floats, not " + detail::text(type), loc);
-    const Tensor value = probability.detach(loc);
-    const Tensor is_one =
-        detail::binary(Op::And, detail::binary(Op::Ge, value, detail::literal(value, 0, loc), loc),
-                       detail::binary(Op::Le, value, detail::literal(value, 1, loc), loc), loc);
-    return bernoulli_of(detail::checked(value, is_one, "bernoulli: a number is not a probability", loc), type,
-                        generator, loc);
+    return bernoulli_of(probability, type, generator, loc);
 }
 Tensor bernoulli(const Tensor &probability, Location loc) {
     return bernoulli(probability, default_generator(), loc);

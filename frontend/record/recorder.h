@@ -137,11 +137,23 @@ public:
         // What is read again and again by many is not looked at each time.
         next_look_at_ = recorded_ + (kept > limit / 4 ? 1 : kLookEvery);
     }
+    /// After `eval` of some values. True: for so many times in a row something else has stayed pending, and
+    /// it is to be launched (S22): what nobody asks for, as averages of weights, would else keep all values
+    /// that it reads.
+    bool leaves_too_often() {
+        evals_with_rest_ = count_ > 0 ? evals_with_rest_ + 1 : 0;
+        if (evals_with_rest_ < kMostEvalsWithRest)
+            return false;
+        evals_with_rest_ = 0;
+        return true;
+    }
+    static constexpr uint32_t kMostEvalsWithRest = 16;
     /// What was pending has been launched.
     void forget_reads() {
         read_bytes_ = 0;
         next_look_ = kFirstLook;
         next_look_at_ = 0;
+        evals_with_rest_ = 0;
     }
 
 private:
@@ -157,6 +169,7 @@ private:
     static constexpr int64_t kFirstLook = int64_t{1} << 20;
     RecordModes modes_;
     uint32_t max_pending_ = kMaxPending;
+    uint32_t evals_with_rest_ = 0;
     bool overwriting_ = false;
     bool looks_at_each_ = false;
     bool grad_mode_ = true;

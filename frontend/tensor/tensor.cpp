@@ -68,6 +68,7 @@ int64_t Tensor::size(int64_t axis, Location loc) const {
 const Tensor &Tensor::eval(Location loc) const {
     detail::Node *const node = node_of(*this, "eval", loc);
     detail::eval_nodes({&node, 1}, loc);
+    detail::launch_left_behind(loc);
     if (has_failed(node->state.load(std::memory_order_acquire)))
         detail::materialize(node, loc); // throws its failure
     return *this;
@@ -274,6 +275,7 @@ void eval(std::span<const Tensor> tensors, Location loc) {
     for (const Tensor &t : tensors)
         nodes.push_back(node_of(t, "eval", loc));
     detail::eval_nodes(nodes, loc);
+    detail::launch_left_behind(loc);
     for (detail::Node *n : nodes)
         if (has_failed(n->state.load(std::memory_order_acquire)))
             detail::materialize(n, loc);

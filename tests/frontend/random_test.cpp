@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <set>
 
 namespace {
 
@@ -148,6 +149,71 @@ TEST(Random, IntegersAndChoices) {
     Tensor coin = lz::zeros({5000});
     EXPECT_NEAR(coin.bernoulli_(0.75).mean().item<double>(), 0.75, 0.03);
     EXPECT_EQ(lz::bernoulli(lz::ones({3}, {.dtype = lz::i8}), 1.0).dtype(), lz::i8);
+}
+
+/// Of n draws those of a weight are within five deviations of n times its part.
+void expect_parts(const Tensor &drawn, const std::vector<double> &weights) {
+    const double n = static_cast<double>(drawn.numel());
+    double all = 0;
+    for (const double weight : weights)
+        all += weight;
+    for (size_t i = 0; i < weights.size(); ++i) {
+        const double part = weights[i] / all;
+        EXPECT_NEAR((drawn == static_cast<int64_t>(i)).sum().item<double>(), n * part,
+                    5 * std::sqrt(n * part * (1 - part)))
+            << i;
+    }
+}
+
+TEST(Random, SamplesWithReplacementFollowTheWeights) {
+    lz::manual_seed(8);
+    const std::vector<std::vector<double>> all = {{1},
+                                                  {0, 1},
+                                                  {1, 0},
+                                                  {0, 0, 3, 0},
+                                                  {1, 2, 3, 4},
+                                                  {0, .1, 0, .7, 0, 0, .2, 0},
+                                                  {1e-30, 1, 1e-30},
+                                                  {1e300, 3e300},
+                                                  {1e-300, 3e-300}};
+    for (const std::vector<double> &weights : all)
+        for (const lz::DType dtype : {lz::f64, lz::f32}) {
+            if (dtype == lz::f32 &&
+                std::ranges::any_of(weights, [](double w) { return w != 0 && (w > 1e30 || w < 1e-35); }))
+                continue;
+            const Tensor w = lz::tensor(weights, {.dtype = dtype});
+            expect_parts(lz::multinomial(w, 20000, true), weights);
+            expect_parts(lz::multinomial(lz::stack({w, w}), 10000, true), weights);
+        }
+    const Tensor rows = lz::multinomial(lz::tensor({{1.0, 0.0, 0.0}, {0.0, 0.0, 2.0}}), 50, true);
+    EXPECT_EQ(rows.sizes(), lz::Sizes({2, 50}));
+    EXPECT_TRUE(lz::equal(rows, lz::tensor({{0}, {2}}).expand({2, 50})));
+    EXPECT_EQ(rows.dtype(), lz::i64);
+    const Tensor many = lz::multinomial(lz::ones({100'000}), 100'000, true);
+    EXPECT_NEAR(many.to(lz::f64).mean().item<double>(), 49'999.5, 5 * 28868 / std::sqrt(1e5));
+    EXPECT_GT(many.max().item<int64_t>(), 99'900);
+    EXPECT_LT(many.min().item<int64_t>(), 100);
+}
+
+TEST(Random, SamplesWithoutReplacementAreDifferentOnes) {
+    lz::manual_seed(9);
+    int64_t first = 0;
+    for (int i = 0; i < 400; ++i) {
+        const Values drawn = values(lz::multinomial(lz::tensor({1.0, 3.0, 0.0, 4.0}), 3));
+        EXPECT_EQ(std::set<double>(drawn.begin(), drawn.end()), (std::set<double>{0, 1, 3}));
+        first += drawn[0] == 3;
+    }
+    EXPECT_NEAR(static_cast<double>(first), 200, 5 * 10);
+    for (const bool replacement : {true, false}) {
+        expect_error<lz::Error>([&] { lz::multinomial(lz::tensor({0.0, 0.0}), 1, replacement).eval(); },
+                                {"multinomial", "above 0"});
+        expect_error<lz::Error>([&] { lz::multinomial(lz::tensor({1.0, -1.0}), 1, replacement).eval(); },
+                                {"multinomial", "negative"});
+        expect_error<lz::Error>([&] { lz::multinomial(lz::tensor({1.0, NAN}), 1, replacement).eval(); },
+                                {"multinomial", "NaN"});
+    }
+    expect_error<lz::Error>([] { lz::multinomial(lz::tensor({1.0, 0.0}), 2).eval(); },
+                            {"multinomial", "as many as samples"});
 }
 
 TEST(Random, AnotherSeedOrOffsetDoesNotCompile) {

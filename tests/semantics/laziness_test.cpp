@@ -105,6 +105,41 @@ TEST(Semantics, S22_pending_work_does_not_keep_much_memory_alive) {
     run_child("LAZULI_VIRTUAL_MEMORY=64M", "RecordsWithoutSync");
 }
 
+/// Averages of weights and counts of hits, which nobody reads in the loop, keep the weights of every step.
+TEST(Semantics, S22_what_evals_leave_pending_again_and_again_is_launched) {
+    for (const Device &place : places()) {
+        Tensor weight = lz::ones({1 << 16}, {.device = place}), average = weight.clone();
+        Tensor hits = lz::zeros({}, {.dtype = lz::i64, .device = place});
+        lz::sync();
+        const int64_t before = lz::memory_allocated(place);
+        int64_t most = 0;
+        double expected_weight = 1, expected = 1;
+        for (int i = 0; i < 200; ++i) {
+            weight = weight * 0.99;
+            average.lerp_(weight, 0.1);
+            hits += (weight > 0.5).sum();
+            weight.eval();
+            most = std::max(most, lz::memory_allocated(place) - before);
+            expected_weight *= 0.99;
+            expected += 0.1 * (expected_weight - expected);
+        }
+        EXPECT_LT(most, int64_t{40} << 18) << "bytes, of 200 times 256 KiB";
+        EXPECT_NEAR(average.mean().item<double>(), expected, 1e-4);
+        EXPECT_EQ(hits.item<int64_t>(), 68 * (1 << 16)); // 0.99 to the power of 68 is above a half
+    }
+}
+
+/// What one eval leaves is not computed for it: it may never be asked for.
+TEST(Semantics, S22_what_an_eval_leaves_is_as_pending_as_before) {
+    const Tensor x = lz::rand({64});
+    lz::sync();
+    const Tensor rest = (x + 1).sum();
+    for (int i = 0; i < 10; ++i)
+        (x * i).eval();
+    EXPECT_NE(lz::dump(rest).find("= sum "), std::string::npos) << lz::dump(rest);
+    EXPECT_GT(rest.item<float>(), 64);
+}
+
 TEST(Semantics, S23_intermediates_are_not_stored_on_a_gpu_either) {
     LZ_NEEDS_GPUS(2);
     const Tensor x = lz::ones({1 << 20}, {.device = kGpu1});

@@ -262,6 +262,11 @@ void eval_nodes(std::span<Node *const> nodes, Location loc) {
         wait_while_claimed(n);
 }
 
+void launch_left_behind(Location loc) {
+    if (Recorder &recorder = Recorder::current(); recorder.leaves_too_often())
+        launch_prefix(recorder, loc);
+}
+
 void eval_observed(std::span<Node *const> nodes, RunObserver &observer, Location loc) {
     PendingErrors thrown;
     claim_and_run(loc, thrown, [&](Recording &r) {

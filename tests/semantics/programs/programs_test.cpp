@@ -214,6 +214,30 @@ TEST(Programs, S100_several_signatures_are_one_file) {
     EXPECT_TRUE(shape.has("has to be f32[4] on cpu, or what one of its 3 signatures takes")) << shape.what;
 }
 
+/// Which arguments are named and which are temporaries is no matter of a file.
+TEST(Programs, S100_calls_with_named_arguments_and_with_temporaries_are_one_signature) {
+    LZ_NEEDS_JIT();
+    const Folder folder;
+    const auto f = compile([](const Tensor &x, const Tensor &y) { return x - y * 2; });
+    const Tensor named = rand({4});
+    Tensor other = rand({4});
+    for (int i = 0; i < 3; ++i) {
+        f(rand({4}), ones({4}));
+        f(named, ones({4}));
+        f(named, other);
+    }
+    save_program(folder / "f.lzp", f);
+    const Program p = load_program(folder / "f.lzp");
+    EXPECT_EQ(p.signatures().size(), 1u);
+    expect_same(p({named, other})[0], f(named, other));
+    const auto of_any = compile([](const Tensor &x, auto k) { return x * static_cast<double>(k) / 2; });
+    for (int i = 0; i < 3; ++i) {
+        of_any(named, 3);
+        of_any(named, true);
+    }
+    EXPECT_THROW(save_program(folder / "g.lzp", of_any), StateError) << "a bool and an integer";
+}
+
 /// The network whose file the child below loads.
 Tensor network(const Tensor &x) {
     manual_seed(5);

@@ -199,6 +199,22 @@ TEST(CompiledNumbers, S95_a_number_that_nothing_is_made_of_is_any_after_eight) {
     EXPECT_EQ(f.stats().replays, 4) << f.explain();
 }
 
+/// What a function does otherwise from somewhere on cannot be seen before it does: it can say so.
+TEST(CompiledNumbers, S95_a_function_says_what_it_looks_at_on_the_host) {
+    const auto f = compile([](const Tensor &x, double a, double b) {
+        specialize_on({a});
+        return x * std::min(a, 1.0) + b;
+    });
+    for (int i = 0; i < 3; ++i)
+        for (const double a : {.9, .7, 1.1, .8, 1.3, .9})
+            for (const double b : {.2, .25, .3})
+                EXPECT_EQ(f(ones({1}), a, b).item<float>(),
+                          static_cast<float>(std::min(a, 1.0)) + static_cast<float>(b))
+                    << a << ' ' << b;
+    EXPECT_GT(f.stats().replays, 30) << f.explain();
+    specialize_on({1, 2}); // nothing is recorded
+}
+
 TEST(CompiledNumbers, S95_a_float_that_is_cut_to_an_integer_is_recorded_for_each_value) {
     const auto f = compile([](const Tensor &x, double a) { return x.masked_fill(x > 0, a); });
     const Tensor x = tensor({1, 0});

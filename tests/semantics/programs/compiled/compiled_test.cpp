@@ -438,7 +438,7 @@ TEST(Compiled, S95_floats_are_arguments_and_everything_else_is_part_of_the_signa
     const auto simple = [](const Tensor &t, double a, float b) { return t * a - (1 - b) + t / b; };
     const auto compiled_simple = compile(simple);
     for (int i = 0; i < 8; ++i) {
-        const double a = 0.3 + 0.1 * i;
+        const double a = 0.3 + 0.05 * i;
         const float b = 0.2f * static_cast<float>(i) + 2.25f;
         expect_same(compiled_simple(x, a, b), simple(x, a, b), "call " + std::to_string(i));
     }
