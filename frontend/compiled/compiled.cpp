@@ -114,9 +114,12 @@ private:
 } // namespace
 
 bool CompiledFunction::replay(const CompiledArguments &arguments, CompiledResults &results) {
-    if (!is_plain(Recorder::current())) [[unlikely]]
+    Recorder &recorder = Recorder::current();
+    if (!is_plain(recorder)) [[unlikely]]
         return false;
     CompiledCore &core = *core_;
+    if (recorder.count() > 0) [[unlikely]]
+        launch_left_behind(core.loc);
     const RecordingModes modes = modes_of_now();
     const TakenPlan taken(core.last, core.generation);
     if (taken.is_for(arguments, modes) && detail::replay(*core.last.plan, arguments, results)) [[likely]] {

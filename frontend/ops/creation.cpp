@@ -216,7 +216,9 @@ Tensor arange(const Scalar &start, const Scalar &end, const Scalar &step, const 
                          loc);
     };
     const double first = start.to_double(), stop = end.to_double(), by = step.to_double();
-    detail::note_on_host({first, stop, by}); // the count
+    for (const Scalar &number : {start, end, step}) // they say how many there are
+        if (number.is_float())
+            detail::note_on_host({number.to_double()});
     if (by == 0 || !std::isfinite(first) || !std::isfinite(stop) || !std::isfinite(by))
         fail("has no last number; the bounds must be finite and the step must not be 0");
     if (stop != first && (stop > first) != (by > 0))
@@ -263,7 +265,8 @@ Tensor linspace(const Scalar &start, const Scalar &end, int64_t steps, const Ten
         ir::is_float(resolved.dtype) ? detail::working_dtype(resolved.dtype) : ir::DType::F64;
     const ir::TensorType type = {work, detail::checked_shape(steps, work, "linspace", loc), resolved.device};
     const double first = start.to_double(), last = end.to_double();
-    detail::note_on_host({first, last}); // the step
+    if (start.is_float() || end.is_float())
+        detail::note_on_host({first, last}); // they make the step
     const double by = steps > 1 ? (last - first) / static_cast<double>(steps - 1) : 0;
     // Counted from the nearer end, so that both ends are met exactly.
     const Tensor up = detail::iota(type, 0, first, by, loc);

@@ -297,8 +297,10 @@ std::vector<Change> Optimizer::changes(Location loc) const {
         prepare_counters(all, made, loc);
     // In memory before the step: a step that fails has something to go back to, and the first step is the
     // program of all others.
-    if (!made.empty())
+    if (!made.empty()) {
+        keep_uncompiled("makes the state of an optimizer, as a first step does", loc);
         eval(made, loc);
+    }
     return all;
 }
 

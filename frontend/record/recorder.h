@@ -137,9 +137,9 @@ public:
         // What is read again and again by many is not looked at each time.
         next_look_at_ = recorded_ + (kept > limit / 4 ? 1 : kLookEvery);
     }
-    /// After `eval` of some values. True: for so many times in a row something else has stayed pending, and
-    /// it is to be launched (S22): what nobody asks for, as averages of weights, would else keep all values
-    /// that it reads.
+    /// After `eval` of some values, and before a call of a compiled function. True: for so many times in a
+    /// row something else has stayed pending, and it is to be launched (S22): what nobody asks for, as
+    /// averages of weights, would else keep all values that it reads.
     bool leaves_too_often() {
         evals_with_rest_ = count_ > 0 ? evals_with_rest_ + 1 : 0;
         if (evals_with_rest_ < kMostEvalsWithRest)

@@ -19,7 +19,8 @@ class RunObserver;
 void sync_all(Location loc);
 /// Computes what these tensors need and stores it; does not touch the rest of the pending work.
 void eval_nodes(std::span<Node *const> nodes, Location loc);
-/// After that, where the user asked for it: what has stayed pending for too many times (S22).
+/// Where the user asks for values, or calls a compiled function: what has stayed pending for too many times
+/// (S22).
 void launch_left_behind(Location loc);
 /// As eval_nodes, and `observer` is told of what runs.
 void eval_observed(std::span<Node *const> nodes, RunObserver &observer, Location loc);
