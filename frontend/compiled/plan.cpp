@@ -10,6 +10,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <dlfcn.h>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -80,12 +81,24 @@ const Tensor &CapturedTensor::get() const {
     return shared_ ? shared_->tensor : none;
 }
 
+namespace {
+
+/// Whether this library has the code. What it assigns is no variable of the user's: functions of ours have
+/// handles of their arguments for a while.
+bool is_ours(const void *code) {
+    Dl_info there{}, here{};
+    return dladdr(code, &there) != 0 && dladdr(reinterpret_cast<const void *>(&is_ours), &here) != 0 &&
+           there.dli_fbase == here.dli_fbase;
+}
+
+} // namespace
+
 /// What a function assigns while it is recorded is a part of what it does.
 void drop_assigned(Cell *was, const Cell *now) noexcept {
     if (CapturedTensors &all = captured_tensors(); all.may_have(was) && was != now) [[unlikely]] {
         const Recorder *const recorder = Recorder::current_or_null();
         std::shared_ptr<Shared> shared; // goes without the lock
-        if (!recorder || !recorder->trace()) {
+        if (!is_ours(__builtin_return_address(0)) && (!recorder || !recorder->trace())) {
             const std::lock_guard lock(all.mutex);
             if (const auto found = all.shared.find(was); found != all.shared.end())
                 shared = found->second.lock();
