@@ -123,7 +123,8 @@ TEST(Semantics, S22_what_evals_leave_pending_again_and_again_is_launched) {
             expected_weight *= 0.99;
             expected += 0.1 * (expected_weight - expected);
         }
-        EXPECT_LT(most, int64_t{40} << 18) << "bytes, of 200 times 256 KiB";
+        // What a device that is behind has not freed yet counts as well.
+        EXPECT_LT(most, int64_t{100} << 18) << "bytes, of 200 times 256 KiB";
         EXPECT_NEAR(average.mean().item<double>(), expected, 1e-4);
         EXPECT_EQ(hits.item<int64_t>(), 68 * (1 << 16)); // 0.99 to the power of 68 is above a half
     }
