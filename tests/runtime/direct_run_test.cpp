@@ -10,6 +10,7 @@
 #include <atomic>
 #include <new>
 #include <thread>
+#include <utility>
 
 namespace lz::runtime {
 namespace {
@@ -76,6 +77,39 @@ TEST_F(DirectRun, HasTheResultsOfTheFirstRunAndAllocatesNothing) {
     EXPECT_EQ(allocations_of_this_thread(), before);
     EXPECT_TRUE(ok);
     EXPECT_THAT(y[1], ElementsAre(3, 4));
+}
+
+const LoadedProgram *again = nullptr;
+
+/// add_one, and first a run of the same Program into memory of its own.
+void run_again_and_add_one(const ir::KernelFrame *frame, int64_t begin, int64_t end, void *worker) {
+    if (const LoadedProgram *const program = std::exchange(again, nullptr)) {
+        double x[2] = {7, 8}, y[2] = {};
+        void *in[] = {x}, *out[] = {y};
+        if (!runtime::run(*program, {in, out, {}}).report.ok() || y[0] != 8 || y[1] != 9)
+            return; // the result of the outer run says so
+    }
+    add_one(frame, begin, end, worker);
+}
+
+/// A State belongs to one run at a time: with one, the inner run would have to make another.
+TEST_F(DirectRun, HasNoStateThatARunInsideItWouldLack) {
+    ProgramBuilder nested;
+    const uint32_t x = nested.input(2), y = nested.result(2);
+    const uint32_t k = nested.kernel({BufferMode::In, BufferMode::Out}, 0, {}, {run_again_and_add_one});
+    nested.launch(k, {{.buffers = {x, y}, .items = {2}}});
+    const auto program = nested.load(backend, allocator);
+    double found[2] = {};
+    void *in[] = {input.data()}, *out[] = {found};
+    ASSERT_TRUE(runtime::run(*program, {in, out, {}}).report.ok());
+    found[0] = found[1] = 0;
+    again = program.get();
+    const int64_t before = allocations_of_this_thread();
+    const bool ok = runtime::run(*program, {in, out, {}}).report.ok();
+    EXPECT_EQ(allocations_of_this_thread(), before);
+    EXPECT_TRUE(ok);
+    EXPECT_THAT(found, ElementsAre(2, 3));
+    EXPECT_EQ(again, nullptr);
 }
 
 TEST_F(DirectRun, ALaunchThatTheDeviceRefusesOnceIsMadeAgainAndNoOther) {

@@ -2,58 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 
 namespace lz::runtime {
-
-namespace {
-
-template <class T>
-uint64_t integer_slot(int64_t word) {
-    return static_cast<uint64_t>(static_cast<int64_t>(static_cast<T>(word)));
-}
-uint64_t float_slot(float value) {
-    return std::bit_cast<uint32_t>(value);
-}
-
-/// A runtime word of each dtype in a kernel's slot (KScalar): rounded to the dtype, then widened to the
-/// slot's.
-using ToSlot = uint64_t (*)(int64_t);
-constexpr ToSlot kToSlot[] = {
-    [](int64_t w) -> uint64_t { return w != 0; },
-    integer_slot<uint8_t>,
-    integer_slot<int8_t>,
-    integer_slot<int16_t>,
-    integer_slot<int32_t>,
-    integer_slot<int64_t>,
-    [](int64_t w) {
-        return float_slot(ir::half_to_float(ir::float_to_half(static_cast<float>(ir::scalar_double(w)))));
-    },
-    [](int64_t w) {
-        return float_slot(ir::bfloat_to_float(ir::float_to_bfloat(static_cast<float>(ir::scalar_double(w)))));
-    },
-    [](int64_t w) { return float_slot(static_cast<float>(ir::scalar_double(w))); },
-    [](int64_t w) { return static_cast<uint64_t>(w); },
-};
-static_assert(std::size(kToSlot) == ir::kNumDTypes && static_cast<int>(ir::DType::U8) == 1 &&
-                  static_cast<int>(ir::DType::I64) == 5 && static_cast<int>(ir::DType::F64) == 9,
-              "rows are in the order of dtypes.def");
-
-} // namespace
-
-void LoadedProgram::Layout::patch_args(std::span<const int64_t> words, int64_t *to) const {
-    for (const Patch &patch : patches) {
-        int64_t value = args[patch.arg];
-        for (uint32_t t = patch.first_term; t < patch.end_term; ++t)
-            value += terms[t].coefficient * words[terms[t].word];
-        to[patch.arg] = value;
-    }
-}
-
-void LoadedProgram::Layout::fill_scalars(std::span<const int64_t> words, uint64_t *to) const {
-    for (size_t s = 0; s < scalars.size(); ++s)
-        to[s] = kToSlot[static_cast<size_t>(scalars[s].dtype)](words[scalars[s].word]);
-}
 
 void LoadedProgram::Layout::find_direct(const ir::Program &program) {
     const auto is_launch = [](const Action &action) { return action.kind == ir::StepKind::Launch; };
