@@ -71,8 +71,10 @@ CapturedTensor::CapturedTensor(const Tensor &tensor) {
     const std::lock_guard lock(all.mutex);
     std::weak_ptr<Shared> &known = all.shared[Access::cell(tensor)];
     shared_ = known.lock();
-    if (!shared_)
-        known = added, shared_ = added;
+    if (!shared_) {
+        shared_ = added;
+        known = added;
+    }
     all.add_to_filter(Access::cell(tensor));
 }
 
@@ -98,12 +100,12 @@ void drop_assigned(Cell *was, const Cell *now) noexcept {
     if (CapturedTensors &all = captured_tensors(); all.may_have(was) && was != now) [[unlikely]] {
         const Recorder *const recorder = Recorder::current_or_null();
         std::shared_ptr<Shared> shared; // goes without the lock
-        if (!is_ours(__builtin_return_address(0)) && (!recorder || !recorder->trace())) {
+        if (!recorder || !recorder->trace()) {
             const std::lock_guard lock(all.mutex);
             if (const auto found = all.shared.find(was); found != all.shared.end())
                 shared = found->second.lock();
         }
-        if (shared)
+        if (shared && !is_ours(__builtin_return_address(0))) // which takes a microsecond
             shared->assigned.fetch_add(1, std::memory_order_release);
     }
     drop_handle(was);
