@@ -78,6 +78,8 @@ PhaseEmitter::Address PhaseEmitter::address(const Access &access, uint32_t id, i
     if (s->cls == StrideClass::Contiguous)
         return {Address::Contiguous, b_.element(e, b_.element(e, pointer, ctx_.first), b_.i64(skip))};
     Value first = b_.add(ctx_.first, b_.i64(skip));
+    if (s->cls == StrideClass::Reversed)
+        return {Address::Reversed, b_.element(e, pointer, b_.neg(first)), b_.i64(-1)};
     return {Address::Strided, b_.element(e, pointer, b_.mul(first, arg(s->stride))), arg(s->stride)};
 }
 
@@ -89,6 +91,7 @@ Value PhaseEmitter::lane_pointers(const Address &a, Elem e, int width) {
         return b_.splat(a.pointer, width);
     case Address::Contiguous:
         return b_.element(e, a.pointer, b_.iota(Elem::I64, width));
+    case Address::Reversed:
     case Address::Strided:
         break;
     }
@@ -179,13 +182,16 @@ Value PhaseEmitter::load_part(const Access &access, const Address &at, Elem e, i
         Value pointer = at.pointer;
         return mask ? guarded_scalar_load(mask, e, pointer) : b_.load(e, 1, pointer, align);
     }
-    if (at.form == Address::Contiguous) {
-        Value pointer = at.pointer;
+    if (at.form == Address::Contiguous || at.form == Address::Reversed) {
+        const bool reversed = at.form == Address::Reversed;
+        Value pointer = reversed ? b_.element(e, at.pointer, b_.i64(1 - width)) : at.pointer;
         // Where no lane is read the address may be far from the buffer: a processor takes some 100 ns to find
         // that nothing was asked of a page that is not there.
         if (access.predicate != kNoValue && !is_varying(access.predicate))
             pointer = b_.select(scalar(access.predicate), pointer, buffer(access.buffer));
-        return mask ? b_.masked_load(e, pointer, mask, align) : b_.load(e, width, pointer, align);
+        const auto turned = [&](Value v) { return reversed ? b_.reverse(v) : v; };
+        return turned(mask ? b_.masked_load(e, pointer, turned(mask), align)
+                           : b_.load(e, width, pointer, align));
     }
     if (at.form == Address::One) {
         if (!mask)
@@ -240,6 +246,10 @@ void PhaseEmitter::store(const Instr &instr) {
         } else if (at.form == Address::Contiguous) {
             const bool past = nontemporal_store(access, e);
             b_.store(v, at.pointer, past ? width * align : align, past);
+        } else if (at.form == Address::Reversed) {
+            Value lowest = b_.element(e, at.pointer, b_.i64(1 - width));
+            mask ? b_.masked_store(b_.reverse(v), lowest, b_.reverse(mask), align)
+                 : b_.store(b_.reverse(v), lowest, align);
         } else if (at.form == Address::Strided && !mask) {
             Value pointer = at.pointer;
             for (int lane = 0; lane < width; ++lane) {

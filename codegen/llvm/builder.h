@@ -179,6 +179,7 @@ public:
     Value extract(Value v, Value lane);
     Value insert(Value v, Value scalar, int lane);
     Value shuffle(Value x, Value y, std::span<const int> lanes);
+    Value reverse(Value v);                     ///< the last lane first
     Value slice(Value v, int first, int count); ///< a scalar when count is 1
     Value concat(Value x, Value y);
     Value any(Value mask);       ///< i1; a scalar is itself

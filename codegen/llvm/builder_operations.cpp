@@ -204,6 +204,13 @@ Value Builder::shuffle(Value x, Value y, std::span<const int> lanes) {
     return ir_->CreateShuffleVector(x, y, ArrayRef<int>(lanes.data(), lanes.size()));
 }
 
+Value Builder::reverse(Value v) {
+    SmallVector<int, 64> picks;
+    for (int i = lanes(v); i-- > 0;)
+        picks.push_back(i);
+    return ir_->CreateShuffleVector(v, picks);
+}
+
 Value Builder::slice(Value v, int first, int count) {
     if (count == lanes(v))
         return v;

@@ -118,9 +118,9 @@ private:
 
     // --- access.cpp: addresses, loads and stores
     struct Address {
-        enum Form { One, Contiguous, Strided, Scattered } form;
+        enum Form { One, Contiguous, Reversed, Strided, Scattered } form;
         Value pointer; ///< of the element (One), of the first lane, or a vector of pointers (Scattered)
-        Value stride = nullptr; ///< Strided: elements between lanes
+        Value stride = nullptr; ///< Reversed, Strided: elements between lanes
         Value common = nullptr; ///< Scattered: where the pointers of all lanes begin
     };
     Emitted load(const ir::Instr &instr);

@@ -134,7 +134,8 @@ ValuesIndices kthvalue(const Tensor &x, int64_t k, int64_t axis, bool keepdim, L
         throw IndexError("kthvalue: k is " + std::to_string(k) + "; axis " + std::to_string(a) + " of " +
                              detail::text(type) + " has " + std::to_string(type.shape[a]) + " elements",
                          loc);
-    const Tensor order = sorted(x.detach(loc), a, false, loc).indices;
+    const int64_t first[] = {a, 0, k};
+    const Tensor order = sorted(Op::TopK, x.detach(loc), first, loc).indices;
     return picked(x, a, detail::cut(order, a, k - 1, 1, 1, loc), keepdim, loc);
 }
 

@@ -22,7 +22,7 @@ const KOpInfo &info(KOp op) {
 }
 
 std::string_view name(StrideClass c) {
-    constexpr std::string_view kNames[] = {"broadcast", "contiguous", "strided"};
+    constexpr std::string_view kNames[] = {"broadcast", "contiguous", "reversed", "strided"};
     return kNames[static_cast<size_t>(c)];
 }
 std::string_view name(InnerTier t) {

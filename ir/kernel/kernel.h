@@ -103,7 +103,7 @@ struct KAxis {
 /// How an access moves along one axis. Axes it does not move along are left out.
 struct AxisStride {
     AxisId axis;
-    StrideClass cls; ///< Contiguous or Strided
+    StrideClass cls; ///< Contiguous, Reversed or Strided
     ArgId stride;    ///< in elements, may be negative; kNoArg when Contiguous
 };
 /// A part of an address that is not affine: index * stride elements.

@@ -11,6 +11,7 @@ namespace lz::ir {
 enum class StrideClass : uint8_t {
     Broadcast,  ///< stride 0
     Contiguous, ///< stride 1
+    Reversed,   ///< stride -1, an argument too; along the vectorised axis alone
     Strided,    ///< stride is an argument
 };
 

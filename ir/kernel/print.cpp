@@ -86,8 +86,8 @@ private:
             sum += fmt::format("{}i{}", plus(), s.axis);
             if (s.cls == StrideClass::Broadcast)
                 sum += " * broadcast";
-            else if (s.cls == StrideClass::Strided)
-                sum += " * " + arg_text(s.stride);
+            else if (s.cls != StrideClass::Contiguous)
+                sum += (s.cls == StrideClass::Reversed ? " * reversed " : " * ") + arg_text(s.stride);
         }
         for (const IndexTerm &t : a.terms) {
             sum += plus() + value_text(t.index);

@@ -146,8 +146,9 @@ private:
             active(s.axis, what);
             check(s.cls != StrideClass::Broadcast, "{} lists axis i{}, along which it does not move", what,
                   s.axis);
-            check((s.cls == StrideClass::Strided) == (s.stride != kNoArg),
-                  "{} has to have a stride argument along i{} exactly when it is strided", what, s.axis);
+            check((s.cls != StrideClass::Contiguous) == (s.stride != kNoArg),
+                  "{} has to have a stride argument along i{} exactly when it is not contiguous", what,
+                  s.axis);
             arg(s.stride, true, "a stride");
         }
         for (const IndexTerm &t : a.terms) {

@@ -121,9 +121,7 @@ uint16_t KernelEmitter::worker(DType dtype, int64_t elements) {
     return builder_.buffer(dtype, BufferMode::Worker);
 }
 
-AxisStride KernelEmitter::stride(AxisId axis, int64_t coefficient, bool contiguous_class) {
-    if (contiguous_class && coefficient == 1)
-        return {axis, StrideClass::Contiguous, kNoArg};
+AxisStride KernelEmitter::strided(AxisId axis, int64_t coefficient) {
     return {axis, StrideClass::Strided, arg(ArgRole::Stride, coefficient)};
 }
 
@@ -135,8 +133,14 @@ Access KernelEmitter::access(uint16_t buffer, const Index &address, KValue predi
         a.offset = arg(ArgRole::Offset, address);
     for (size_t d = 0; d < axes_.of_axis.size(); ++d) {
         const int k = axes_.of_axis[d];
-        if (k >= 0 && address.axes[d] != 0)
-            a.strides.push_back(stride(axis(k), address.axes[d], k == vector_ || k == turned_));
+        if (k < 0 || address.axes[d] == 0)
+            continue;
+        if (address.axes[d] == 1 && (k == vector_ || k == turned_))
+            a.strides.push_back({axis(k), StrideClass::Contiguous, kNoArg});
+        else if (address.axes[d] == -1 && k == vector_)
+            a.strides.push_back({axis(k), StrideClass::Reversed, arg(ArgRole::Stride, -1)});
+        else
+            a.strides.push_back(strided(axis(k), address.axes[d]));
     }
     for (const Index::Term &t : address.terms)
         a.terms.push_back({emit(t.value), t.coefficient == 1 ? kNoArg : arg(ArgRole::Stride, t.coefficient)});

@@ -52,7 +52,7 @@ public:
 
     /// An access to `buffer` at an element number over domain axes.
     ir::Access access(uint16_t buffer, const Index &address, ir::KValue predicate = ir::kNoValue);
-    ir::AxisStride stride(ir::AxisId axis, int64_t coefficient, bool contiguous_class);
+    ir::AxisStride strided(ir::AxisId axis, int64_t coefficient);
 
     ir::KValue emit(ExprId e);
     void store(uint16_t buffer, const Index &address, ExprId e);

@@ -74,6 +74,26 @@ std::optional<Parts> apart(const Index &index, int64_t unit, std::span<const int
     return parts.low.constant + reach < unit ? std::optional(std::move(parts)) : std::nullopt;
 }
 
+/// What of an index that is never negative is a multiple of the unit wherever one is, as `high`, and the
+/// rest: the quotient by the unit is `high` and that of the rest. So a row's number does not stand in a
+/// division that only needs the place in the row.
+Parts multiples(const Index &index, int64_t unit) {
+    Parts parts{{}, index};
+    if (!index.words.empty() || index.constant < 0 ||
+        std::ranges::any_of(index.axes, [](int64_t c) { return c < 0; }))
+        return parts;
+    const auto move = [&](int64_t &from, int64_t &to) {
+        if (from != 0 && from % unit == 0) {
+            to = from / unit;
+            from = 0;
+        }
+    };
+    for (size_t a = 0; a < index.axes.size(); ++a)
+        move(parts.low.axes[a], parts.high.axes[a]);
+    move(parts.low.constant, parts.high.constant);
+    return parts;
+}
+
 /// Writes into `map` the indices of dimensions [begin, end) of `shape` for an element number among them.
 void split(const Index &linear, const Shape &shape, int begin, int end, std::span<const int64_t> extents,
            IndexValues &values, IndexMap &map) {
@@ -100,6 +120,8 @@ void split(const Index &linear, const Shape &shape, int begin, int end, std::spa
         } else if (shape[d] != 1) {
             // In the largest unit of the dimensions after it, so that reading the same elements in another
             // shape finds the same quotients.
+            Parts whole = multiples(rest, stride);
+            rest = std::move(whole.low);
             Parts parts{rest, {}};
             int64_t unit = 1;
             for (int64_t u = next, e = d + 2; u > 1; u /= std::max<int64_t>(shape[static_cast<int>(e++)], 1))
@@ -108,9 +130,8 @@ void split(const Index &linear, const Shape &shape, int begin, int end, std::spa
                     unit = u;
                     break;
                 }
-            Index whole;
-            whole.terms.push_back({values.quotient(parts.high, stride / unit), 1});
-            at(d) = std::move(whole);
+            whole.high.terms.push_back({values.quotient(parts.high, stride / unit), 1});
+            at(d) = std::move(whole.high);
             rest = std::move(parts.low);
             rest.terms.push_back({values.remainder(parts.high, stride / unit), unit});
         }

@@ -12,6 +12,7 @@
 #include "passes/operations.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace lz::passes {
 
@@ -101,7 +102,7 @@ private:
                 continue;
             const Index &address = exprs_.addresses()[e.payload];
             const int64_t along = coefficient(address, vector);
-            if (!address.affine() || along == 0 || along == 1)
+            if (!address.affine() || std::abs(along) <= 1)
                 continue;
             for (const int k : grid_)
                 if (k != vector && coefficient(address, k) == 1 && domain_.extent(k) > 1)

@@ -245,7 +245,7 @@ private:
                 return;
             const auto &strides = kernel_.accesses[instr.access].strides;
             const auto along = std::ranges::find(strides, phase.grid.back(), &AxisStride::axis);
-            if (along == strides.end() || along->cls == StrideClass::Contiguous)
+            if (along == strides.end() || along->cls != StrideClass::Strided)
                 return;
             for (const AxisStride &s : strides)
                 if (s.cls == StrideClass::Contiguous)

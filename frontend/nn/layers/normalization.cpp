@@ -57,10 +57,29 @@ Tensor group_norm(const Tensor &x, int64_t num_groups, const Tensor &weight, con
     check_channels(weight, channels, "group_norm", "the weight", loc);
     check_channels(bias, channels, "group_norm", "the bias", loc);
     const DType dtype = x.dtype(loc);
+    if (!is_floating_point(dtype))
+        throw DTypeError(fmt::format("group_norm: the input must be floats, not {}", lz::name(dtype)), loc);
     const int64_t each = n > 0 ? x.numel() / n / num_groups : 1;
-    const Tensor rows = (is_half(dtype) ? x.to(f32, loc) : x).reshape({n, num_groups, each}, loc);
-    Tensor y = layer_norm(rows, {each}, {}, {}, eps, loc).reshape(x.sizes(), loc);
-    y = scaled(std::move(y), weight, bias, loc);
+    const Tensor v = is_half(dtype) ? x.to(f32, loc) : x;
+    const Tensor rows = v.reshape({n, num_groups, each}, loc);
+    // What is the same for all places of a channel is computed once for each of them: then the loop over
+    // places has nothing but numbers, where rows of several channels would ask for each element which one it
+    // is of.
+    Sizes ones(std::vector<int64_t>(static_cast<size_t>(x.dim(loc)), 1));
+    ones[0] = n, ones[1] = channels;
+    const auto beside_places = [&](const Tensor &of) {
+        return of.expand({n, num_groups, channels / num_groups}, loc).reshape(ones, loc);
+    };
+    const auto by_groups = [&](const Tensor &of) {
+        return of.reshape({1, num_groups, channels / num_groups}, loc);
+    };
+    Tensor scale = rsqrt(add(rows.var({-1}, 0, true, loc), eps, loc), loc);
+    if (weight.defined())
+        scale = mul(scale, by_groups(weight), loc);
+    Tensor y =
+        mul(sub(v, beside_places(rows.mean(-1, true, std::nullopt, loc)), loc), beside_places(scale), loc);
+    if (bias.defined())
+        y = add(std::move(y), beside_places(by_groups(bias)), loc);
     return is_half(dtype) ? y.to(dtype, loc) : y;
 }
 

@@ -162,7 +162,7 @@ private:
             a.offset = e.arg(ArgRole::Offset, o.address);
         for (size_t i = 0; i < o.batch.size(); ++i)
             if (o.batch[i] != 0)
-                a.strides.push_back(e.stride(e.axis(static_cast<int>(i)), o.batch[i], false));
+                a.strides.push_back(e.strided(e.axis(static_cast<int>(i)), o.batch[i]));
         if (o.gathered())
             return a;
         // An extent of 1 has whatever stride makes the usual class.
@@ -175,7 +175,7 @@ private:
             if (contiguous)
                 a.strides.push_back({axis, StrideClass::Contiguous, kNoArg});
             else if (stride != 0 || extent == 1)
-                a.strides.push_back(e.stride(axis, stride, false));
+                a.strides.push_back(e.strided(axis, stride));
         };
         if (free_first)
             add(k, o.k, dims_.depth(), k_contiguous);

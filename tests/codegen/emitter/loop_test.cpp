@@ -238,41 +238,46 @@ TEST(EmitterAccess, BroadcastStridedAndGatheredOperandsGiveTheInterpretersBits) 
 }
 
 /// Rows and columns from the last one on; and turned, so that tiles are read backwards.
-TEST(EmitterAccess, StridesBelowZeroReadBackwards) {
-    for (const DType t : {DType::F32, DType::I8, DType::F64})
-        for (const auto &[m, n] : {std::pair{5, 7}, {40, 70}}) {
-            KernelBuilder b;
-            const AxisId i = b.axis(), j = b.axis();
-            const ArgId block = b.arg(ArgRole::Block), row = b.arg(ArgRole::Stride),
-                        up = b.arg(ArgRole::Stride), left = b.arg(ArgRole::Stride),
-                        last = b.arg(ArgRole::Offset), turned = b.arg(ArgRole::Stride),
-                        last_turned = b.arg(ArgRole::Offset);
-            const uint16_t in = b.buffer(t, BufferMode::In), out = b.buffer(t, BufferMode::Out);
-            b.begin_phase({i, j}, true).on_cpu().block = block;
-            const KValue both = b.load(
-                {in, last, {{i, StrideClass::Strided, up}, {j, StrideClass::Strided, left}}, {}, kNoValue});
-            const KValue rows =
-                b.load({in,
-                        last_turned,
-                        {{i, StrideClass::Contiguous, kNoArg}, {j, StrideClass::Strided, turned}},
-                        {},
-                        kNoValue});
-            b.store({out,
-                     kNoArg,
-                     {{i, StrideClass::Strided, row}, {j, StrideClass::Contiguous, kNoArg}},
-                     {},
-                     kNoValue},
-                    b.maximum(both, rows));
-            b.end_phase();
-            expect_equal({b.take(), {m, n, 32, n, -n, -1, m * n - 1, -m, m * (n - 1)}, {}, {m * n, m * n}, 0},
-                         std::string(name(t)) + " backwards");
-        }
+TEST(EmitterAccess, StridesBelowZeroReadAndWriteBackwards) {
+    const auto backwards = [](DType t, StrideClass cls, int64_t m, int64_t n) {
+        KernelBuilder b;
+        const AxisId i = b.axis(), j = b.axis();
+        const ArgId block = b.arg(ArgRole::Block), row = b.arg(ArgRole::Stride), up = b.arg(ArgRole::Stride),
+                    left = b.arg(ArgRole::Stride), last = b.arg(ArgRole::Offset),
+                    turned = b.arg(ArgRole::Stride), last_turned = b.arg(ArgRole::Offset);
+        const uint16_t in = b.buffer(t, BufferMode::In), out = b.buffer(t, BufferMode::Out),
+                       back = b.buffer(t, BufferMode::Out);
+        b.begin_phase({i, j}, true).on_cpu().block = block;
+        const KValue both = b.load({in, last, {{i, StrideClass::Strided, up}, {j, cls, left}}, {}, kNoValue});
+        const KValue rows = b.load({in,
+                                    last_turned,
+                                    {{i, StrideClass::Contiguous, kNoArg}, {j, StrideClass::Strided, turned}},
+                                    {},
+                                    kNoValue});
+        const KValue most = b.maximum(both, rows);
+        b.store({out,
+                 kNoArg,
+                 {{i, StrideClass::Strided, row}, {j, StrideClass::Contiguous, kNoArg}},
+                 {},
+                 kNoValue},
+                most);
+        b.store({back, last, {{i, StrideClass::Strided, up}, {j, cls, left}}, {}, kNoValue}, most);
+        b.end_phase();
+        expect_equal(
+            {b.take(), {m, n, 32, n, -n, -1, m * n - 1, -m, m * (n - 1)}, {}, {m * n, m * n, m * n}, 0},
+            std::string(name(t)) + " backwards");
+    };
+    for (const DType t : {DType::F32, DType::I8, DType::F64, DType::Bool})
+        for (const StrideClass cls : {StrideClass::Strided, StrideClass::Reversed})
+            for (const auto &[m, n] : {std::pair{5, 7}, {40, 70}, {3, 256}})
+                backwards(t, cls, m, n);
 }
 
 TEST(EmitterAccess, PredicatesMaskLoadsAndStores) {
     KernelBuilder b;
     const AxisId i = b.axis(), j = b.axis();
-    const ArgId row = b.arg(ArgRole::Stride), pad = b.arg(ArgRole::Other);
+    const ArgId row = b.arg(ArgRole::Stride), pad = b.arg(ArgRole::Other), left = b.arg(ArgRole::Stride),
+                last = b.arg(ArgRole::Offset);
     const uint16_t in = b.buffer(DType::F32, BufferMode::In), out = b.buffer(DType::F32, BufferMode::InOut);
     const uint16_t padded = b.buffer(DType::F32, BufferMode::Out);
     b.begin_phase({i, j}, true);
@@ -286,7 +291,12 @@ TEST(EmitterAccess, PredicatesMaskLoadsAndStores) {
     const KValue x = b.load(whole);
     const KValue first = b.load({in, kNoArg, {{i, StrideClass::Strided, row}}, {}, even});
     const KValue perhaps = b.load({in, kNoArg, {{i, StrideClass::Strided, row}}, {}, inside});
-    const KValue sum = b.add(b.add(x, first), perhaps);
+    const auto backwards = [&](KValue predicate) {
+        return b.load(
+            {in, last, {{i, StrideClass::Strided, row}, {j, StrideClass::Reversed, left}}, {}, predicate});
+    };
+    const KValue back = b.add(backwards(inside), backwards(even));
+    const KValue sum = b.add(b.add(b.add(x, first), perhaps), back);
     b.store({out, kNoArg, {{i, StrideClass::Strided, row}, {j, StrideClass::Contiguous, kNoArg}}, {}, inside},
             sum);
     b.store(
@@ -294,7 +304,7 @@ TEST(EmitterAccess, PredicatesMaskLoadsAndStores) {
         sum);
     b.end_phase();
     for (const int64_t n : {4, 30, 100}) {
-        const Launch l{b.kernel(), {6, n, n, 2}, {}, {6 * n, 6 * n, 6 * n}, 0};
+        const Launch l{b.kernel(), {6, n, n, 2, -1, n - 1}, {}, {6 * n, 6 * n, 6 * n}, 0};
         expect_equal(l, "predicates");
     }
 }

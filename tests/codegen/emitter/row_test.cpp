@@ -203,25 +203,25 @@ TEST(EmitterReduce, TinyRowsTakeOneRegister) {
 
 /// From the last element of the last row on.
 TEST(EmitterReduce, RowsAreReadBackwards) {
+    const auto backwards = [](DType t, StrideClass cls, int64_t n) {
+        KernelBuilder b;
+        const AxisId r = b.axis(), i = b.axis();
+        const ArgId up = b.arg(ArgRole::Stride), left = b.arg(ArgRole::Stride), last = b.arg(ArgRole::Offset);
+        const uint16_t in = b.buffer(t, BufferMode::In), out = b.buffer(info(t).accumulate, BufferMode::Out);
+        b.begin_phase({r}, false);
+        const uint32_t loop = b.begin_loop(i, LoopOrder::Lanes, is_float(t) ? kLaneChunk : 0);
+        const KValue x = b.load({in, last, {{r, StrideClass::Strided, up}, {i, cls, left}}, {}, kNoValue});
+        b.reduce(ReduceOp::Add, b.cast(x, info(t).accumulate));
+        b.end_loop();
+        b.store(contiguous(out, r), b.loop_result(loop, 0));
+        b.end_phase();
+        expect_equal({b.take(), {3, n, -n, -1, 3 * n - 1}, {}, {3 * n, 3}, 0},
+                     std::string(name(t)) + " rows of " + std::to_string(n) + " backwards");
+    };
     for (const DType t : {DType::F32, DType::BF16, DType::I32})
-        for (const int64_t n : {7, 100, 3000}) {
-            KernelBuilder b;
-            const AxisId r = b.axis(), i = b.axis();
-            const ArgId up = b.arg(ArgRole::Stride), left = b.arg(ArgRole::Stride),
-                        last = b.arg(ArgRole::Offset);
-            const uint16_t in = b.buffer(t, BufferMode::In),
-                           out = b.buffer(info(t).accumulate, BufferMode::Out);
-            b.begin_phase({r}, false);
-            const uint32_t loop = b.begin_loop(i, LoopOrder::Lanes, is_float(t) ? kLaneChunk : 0);
-            const KValue x = b.load(
-                {in, last, {{r, StrideClass::Strided, up}, {i, StrideClass::Strided, left}}, {}, kNoValue});
-            b.reduce(ReduceOp::Add, b.cast(x, info(t).accumulate));
-            b.end_loop();
-            b.store(contiguous(out, r), b.loop_result(loop, 0));
-            b.end_phase();
-            expect_equal({b.take(), {3, n, -n, -1, 3 * n - 1}, {}, {3 * n, 3}, 0},
-                         std::string(name(t)) + " rows of " + std::to_string(n) + " backwards");
-        }
+        for (const StrideClass cls : {StrideClass::Strided, StrideClass::Reversed})
+            for (const int64_t n : {7, 100, 3000})
+                backwards(t, cls, n);
 }
 
 TEST(EmitterReduce, BoolsAndSmallIntegersFoldToo) {

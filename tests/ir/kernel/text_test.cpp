@@ -59,6 +59,30 @@ kernel @argmax {
 )");
 }
 
+TEST(KernelText, SaysHowAnAccessMovesAlongAnAxis) {
+    const std::string text = R"(lazuli 1
+kernel @flip {
+  args a0: extent, a1: extent, a2: stride, a3: stride, a4: offset
+  buffers b0: in f32, b1: out f32
+  axes i0: a0, i1: a1
+  phase [i0, i1] vector {
+    %0 = load b0[a4 + i0 * a2 + i1 * reversed a3] : f32
+    store %0, b1[i0 * a2 + i1] : f32
+  }
+}
+)";
+    const Kernel kernel = parse_kernel(text);
+    verify(kernel);
+    EXPECT_EQ(print(kernel), text);
+    ASSERT_EQ(kernel.accesses.size(), 2u);
+    std::vector<StrideClass> classes;
+    for (const Access &access : kernel.accesses)
+        for (const AxisStride &s : access.strides)
+            classes.push_back(s.cls);
+    EXPECT_THAT(classes, testing::ElementsAre(StrideClass::Strided, StrideClass::Reversed,
+                                              StrideClass::Strided, StrideClass::Contiguous));
+}
+
 TEST(KernelText, ValuesAreNumberedAsTheKernelHasThem) {
     const std::string text = R"(lazuli 1
 kernel @k {
@@ -284,7 +308,7 @@ TEST(KernelVerify, NamesWhatIsWrong) {
     EXPECT_THAT(error(s, [](Kernel &k) { k.buffers[1].mode = BufferMode::In; }), HasSubstr("read only"));
     EXPECT_THAT(error(s, [](Kernel &k) { k.accesses[0].buffer = 9; }), HasSubstr("is of buffer b9 of 3"));
     EXPECT_THAT(error(s, [](Kernel &k) { k.accesses[0].strides[0].stride = kNoArg; }),
-                HasSubstr("exactly when it is strided"));
+                HasSubstr("exactly when it is not contiguous"));
     EXPECT_THAT(error(s, [](Kernel &k) { k.phases[0].grid = {0, 0}; }), HasSubstr("there twice"));
     EXPECT_THAT(error(s, [](Kernel &k) { k.phases[0].grid = {}; }),
                 HasSubstr("which no grid or loop around it walks"));
