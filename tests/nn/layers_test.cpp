@@ -142,6 +142,43 @@ TEST(Layers, ACausalHintIsACausalMask) {
                 }).has("is_causal is itself a mask"));
 }
 
+/// Beside the mean and the variance of each group, written out in f64.
+TEST(Layers, GroupNormTakesEachChannelsNumbers) {
+    for (const auto &[sizes, groups] : std::vector<std::pair<lz::Sizes, int64_t>>{
+             {{3, 4, 5}, 2}, {{2, 6}, 3}, {{2, 6}, 6}, {{1, 4, 3, 3}, 1}, {{2, 8, 2, 3, 4}, 4}}) {
+        const int64_t n = sizes[0], channels = sizes[1];
+        const Tensor x = lz::randn(sizes) * 3 + 1, weight = lz::randn({channels}),
+                     bias = lz::randn({channels});
+        const Tensor y = nn::functional::group_norm(x, groups, weight, bias, 0.25);
+        const std::vector<float> in = x.to_vector<float>(), out = y.to_vector<float>(),
+                                 w = weight.to_vector<float>(), b = bias.to_vector<float>();
+        const size_t each = in.size() / static_cast<size_t>(n * groups),
+                     places = in.size() / static_cast<size_t>(n * channels);
+        for (size_t first = 0; first < in.size(); first += each) {
+            double sum = 0, squares = 0;
+            for (size_t i = first; i < first + each; ++i)
+                sum += in[i];
+            const double mean = sum / static_cast<double>(each);
+            for (size_t i = first; i < first + each; ++i)
+                squares += (in[i] - mean) * (in[i] - mean);
+            const double scale = 1 / std::sqrt(squares / static_cast<double>(each) + 0.25);
+            for (size_t i = first; i < first + each; ++i) {
+                const size_t c = i / places % static_cast<size_t>(channels);
+                EXPECT_NEAR(out[i], (in[i] - mean) * scale * w[c] + b[c], 1e-5) << i;
+            }
+        }
+    }
+}
+
+TEST(Layers, GroupNormOfNothingHasGradientsOfZero) {
+    for (const lz::Sizes &sizes : {lz::Sizes{0, 4, 3}, {2, 4, 0}}) {
+        nn::GroupNorm norm(2, 4);
+        norm(lz::ones(sizes)).sum().backward();
+        EXPECT_EQ(norm->weight.grad().to_vector<float>(), std::vector<float>(4, 0));
+        EXPECT_EQ(norm->bias.grad().to_vector<float>(), std::vector<float>(4, 0));
+    }
+}
+
 TEST(Layers, SayWhatDoesNotFit) {
     EXPECT_TRUE(
         caught<lz::ShapeError>([] { nn::MultiheadAttention(5, 2); }).has("5, is not divided by 2 heads"));
@@ -158,6 +195,9 @@ TEST(Layers, SayWhatDoesNotFit) {
                 }).has("needs bool or floats"));
     EXPECT_TRUE(
         caught<lz::ShapeError>([] { nn::GroupNorm(3, 4); }).has("4 channels are not divided by 3 groups"));
+    EXPECT_TRUE(caught<lz::DTypeError>([] {
+                    nn::functional::group_norm(lz::ones({2, 4, 3}, {.dtype = lz::i32}), 2);
+                }).has("group_norm: the input must be floats, not i32"));
     nn::LSTM lstm(3, 2);
     const uint32_t line = __LINE__ + 1;
     Caught error = caught<lz::ShapeError>([&] { lstm(lz::ones({4, 2, 5})); });

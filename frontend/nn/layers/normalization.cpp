@@ -59,9 +59,10 @@ Tensor group_norm(const Tensor &x, int64_t num_groups, const Tensor &weight, con
     const DType dtype = x.dtype(loc);
     if (!is_floating_point(dtype))
         throw DTypeError(fmt::format("group_norm: the input must be floats, not {}", lz::name(dtype)), loc);
-    const int64_t each = n > 0 ? x.numel() / n / num_groups : 1;
     const Tensor v = is_half(dtype) ? x.to(f32, loc) : x;
-    const Tensor rows = v.reshape({n, num_groups, each}, loc);
+    if (x.numel() == 0) // no group has a mean
+        return scaled(v, weight, bias, loc).to(dtype, loc);
+    const Tensor rows = v.reshape({n, num_groups, -1}, loc);
     // What is the same for all places of a channel is computed once for each of them: then the loop over
     // places has nothing but numbers, where rows of several channels would ask for each element which one it
     // is of.

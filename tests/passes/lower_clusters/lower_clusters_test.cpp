@@ -214,6 +214,43 @@ TEST(LowerClusters, ReductionsAreReadInShapesThatCutTheirDimensionsOtherwise) {
     }
 }
 
+/// Rows of several channels, and a number for each channel: what is divided is the place in the row alone,
+/// which code for the CPU divides once a step, not once an element.
+TEST(LowerClusters, ARowsNumberStandsInNoQuotient) {
+    const auto normalized = [](int64_t n, int64_t groups, int64_t each, int64_t places) {
+        GraphBuilder b;
+        const int64_t channels = groups * each, axis = 2;
+        const ValueId x = b.param(f32({n, channels, places}), "x"), w = b.param(f32({channels}), "w");
+        const Shape rows({n, groups, each * places});
+        const ValueId row = b.reshape(x, rows);
+        const ValueId most = b.reshape(b.reduce(Op::ReduceMax, row, {&axis, 1}), Shape({n, groups, 1}));
+        const ValueId off = b.binary(Op::Sub, row, b.broadcast(most, rows));
+        const Shape shape({n, channels, places});
+        const ValueId beside = b.broadcast(b.reshape(w, Shape({1, channels, 1})), shape);
+        return finish(b, {b.binary(Op::Mul, b.reshape(off, shape), beside)});
+    };
+    for (const auto &[n, groups, each, places] : {std::array<int64_t, 4>{3, 2, 4, 5},
+                                                  {2, 2, 3, 40},
+                                                  {1, 1, 1, 7},
+                                                  {2, 3, 1, 4},
+                                                  {2, 2, 3, 1},
+                                                  {4, 1, 6, 6}}) {
+        SCOPED_TRACE(to_string(Shape({n, groups, each, places})));
+        check(normalized(n, groups, each, places));
+    }
+    const auto lowered =
+        passes::lower_clusters(passes::fuse(normalized(3, 2, 4, 40), test_target()), test_target());
+    ASSERT_EQ(lowered.steps.size(), 1u);
+    const Kernel &kernel = lowered.kernels[0];
+    int quotients = 0;
+    for (const Instr &instr : kernel.instrs)
+        if (instr.op == KOp::Div && instr.dtype == DType::I64) {
+            ++quotients;
+            EXPECT_EQ(kernel.instrs[instr.operands[0]].op, KOp::Axis) << print(kernel);
+        }
+    EXPECT_EQ(quotients, 1) << print(kernel);
+}
+
 TEST(LowerClusters, AnUpdateWritesOnlyItsSlice) {
     GraphBuilder b;
     const ValueId x = b.param(f32({30, 20}), "x"), y = b.param(f32({5, 4}), "y");
