@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -28,6 +29,7 @@ public:
     Array(DType dtype, int64_t n)
         : dtype_(dtype), bytes_(static_cast<size_t>(n * ir::size_of(dtype))), n_(n) {}
 
+    DType dtype() const { return dtype_; }
     int64_t size() const { return n_; }
     void *data() { return bytes_.data(); }
     const std::vector<std::byte> &bytes() const { return bytes_; }
@@ -210,6 +212,38 @@ TEST_P(Library, TopkGivesWhatSortBeginsWith) {
             }
 }
 
+/// What `sort` makes of each row beside std::sort by value and place, bit for bit: NaN payloads and signs of
+/// zero travel.
+void expect_sorted(Array &in, int64_t outer, int64_t extent, int64_t inner, bool descending) {
+    Array values(in.dtype(), in.size());
+    std::vector<int64_t> indices(static_cast<size_t>(in.size()));
+    call("sort", {in.data(), values.data(), indices.data()},
+         {number(in.dtype()), outer, extent, inner, descending});
+    const auto size = static_cast<size_t>(ir::size_of(in.dtype()));
+    for (int64_t o = 0; o < outer; ++o)
+        for (int64_t i = 0; i < inner; ++i) {
+            auto at = [&](int64_t e) { return (o * extent + e) * inner + i; };
+            std::vector<int64_t> order(static_cast<size_t>(extent));
+            std::iota(order.begin(), order.end(), 0);
+            auto before = [&](int64_t a, int64_t b) {
+                double x = in.get(at(a)), y = in.get(at(b));
+                return std::isnan(y) ? !std::isnan(x) : x < y;
+            };
+            std::ranges::sort(order, [&](int64_t a, int64_t b) {
+                if (before(a, b) || before(b, a))
+                    return descending ? before(b, a) : before(a, b);
+                return a < b;
+            });
+            for (int64_t e = 0; e < extent; ++e) {
+                const int64_t from = order[static_cast<size_t>(e)];
+                ASSERT_EQ(indices[static_cast<size_t>(at(e))], from);
+                ASSERT_EQ(std::memcmp(values.bytes().data() + static_cast<size_t>(at(e)) * size,
+                                      in.bytes().data() + static_cast<size_t>(at(from)) * size, size),
+                          0);
+            }
+        }
+}
+
 TEST_P(Library, SortIsStableWithNaNLastOrFirstWhenDescending) {
     const double nan = std::numeric_limits<double>::quiet_NaN(),
                  inf = std::numeric_limits<double>::infinity();
@@ -218,6 +252,10 @@ TEST_P(Library, SortIsStableWithNaNLastOrFirstWhenDescending) {
                                             {1, 5000, 1},
                                             {2, 3000, 3},
                                             {40, 17, 1},
+                                            {9, 47, 1},
+                                            {9, 48, 1},
+                                            {1, 40000, 1},
+                                            {1, 33000, 2},
                                             {1, 1, 1},
                                             {0, 3, 3},
                                             {2, 0, 2}}) {
@@ -226,37 +264,46 @@ TEST_P(Library, SortIsStableWithNaNLastOrFirstWhenDescending) {
                 for (int64_t i = 0; i < in.size(); i += 7)
                     in.set(i, std::array{nan, -nan, inf, -inf, 0.0, -0.0,
                                          1e-40}[static_cast<size_t>(i / 7 % 7)]);
-            Array values(GetParam(), in.size());
-            std::vector<int64_t> indices(static_cast<size_t>(in.size()));
-            call("sort", {in.data(), values.data(), indices.data()},
-                 {number(GetParam()), outer, extent, inner, descending});
-            for (int64_t o = 0; o < outer; ++o)
-                for (int64_t i = 0; i < inner; ++i) {
-                    auto at = [&](int64_t e) { return (o * extent + e) * inner + i; };
-                    std::vector<int64_t> order(static_cast<size_t>(extent));
-                    std::iota(order.begin(), order.end(), 0);
-                    auto before = [&](int64_t a, int64_t b) {
-                        double x = in.get(at(a)), y = in.get(at(b));
-                        return std::isnan(y) ? !std::isnan(x) : x < y;
-                    };
-                    std::ranges::sort(order, [&](int64_t a, int64_t b) {
-                        if (before(a, b) || before(b, a))
-                            return descending ? before(b, a) : before(a, b);
-                        return a < b;
-                    });
-                    for (int64_t e = 0; e < extent; ++e) {
-                        ASSERT_EQ(indices[static_cast<size_t>(at(e))], order[static_cast<size_t>(e)]);
-                        // Bit for bit: NaN payloads and signs of zero travel.
-                        auto size = static_cast<size_t>(ir::size_of(GetParam()));
-                        ASSERT_EQ(
-                            std::memcmp(values.bytes().data() + static_cast<size_t>(at(e)) * size,
-                                        in.bytes().data() +
-                                            static_cast<size_t>(at(order[static_cast<size_t>(e)])) * size,
-                                        size),
-                            0);
-                    }
-                }
+            expect_sorted(in, outer, extent, inner, descending);
         }
+}
+
+/// Wherever the bits are in which keys of 64 differ, and however many agree in the highest 32 of these.
+TEST(LibrarySort, KeysOf64BitsAreSortedByAllOfThem) {
+    std::mt19937_64 engine(5);
+    using Draw = std::function<int64_t()>;
+    const auto any = [&] { return static_cast<int64_t>(engine()); };
+    const std::pair<const char *, Draw> kinds[] = {
+        {"all bits", any},
+        {"high bits", [&] { return any() & ~INT64_C(0xFFFFFFFFFFF); }},
+        {"low bits", [&] { return any() & 0xFFF; }},
+        {"bits in the middle", [&] { return any() & INT64_C(0xFFFFFF000000); }},
+        {"both ends", [&] { return any() & INT64_C(-0x7FFFFFFFFFFFFF01); }},
+        {"few high parts", [&] { return (any() & INT64_C(0x7000000000000000)) | (any() & 0xFFFFFF); }},
+        {"pairs", [&] { return (any() % 1000) << 40 | (any() & 1); }},
+        {"one", [] { return INT64_C(-7); }},
+    };
+    for (const auto &[kind, draw] : kinds)
+        for (const size_t n : {1, 2, 47, 48, 3000, 40000})
+            for (const int threads : {1, 3}) {
+                SCOPED_TRACE(std::string(kind) + ", " + std::to_string(n));
+                set_num_threads(threads);
+                std::vector<int64_t> in(n), values(n), indices(n), order(n);
+                for (int64_t &x : in)
+                    x = draw();
+                for (const bool descending : {false, true}) {
+                    call("sort", {in.data(), values.data(), indices.data()},
+                         {number(DType::I64), 1, static_cast<int64_t>(n), 1, descending});
+                    std::iota(order.begin(), order.end(), 0);
+                    std::ranges::stable_sort(order, [&](int64_t a, int64_t b) {
+                        const int64_t x = in[static_cast<size_t>(a)], y = in[static_cast<size_t>(b)];
+                        return descending ? x > y : x < y;
+                    });
+                    ASSERT_EQ(indices, order);
+                    for (size_t i = 0; i < n; ++i)
+                        ASSERT_EQ(values[i], in[static_cast<size_t>(order[i])]);
+                }
+            }
 }
 
 TEST_P(Library, ScatterServesEqualPlacesInOrder) {
