@@ -54,5 +54,7 @@ Value without_scattered(const RuleCall &call, const Value &g, const Value &index
 Value gathered_source(const RuleCall &call, const Value &g, const Value &index);
 /// g put back where the sorted elements came from.
 Value unsorted(const RuleCall &call, size_t input, const Value &g, const Value &order);
+/// Of several gradients that go to one place, their sum.
+Value added_to_places(const RuleCall &call, size_t input, const Value &g, const Value &places);
 
 } // namespace lz::detail

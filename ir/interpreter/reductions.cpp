@@ -111,6 +111,25 @@ void scan(const RefNode &node, FoldFn fold) {
     });
 }
 
+void running_extreme(const RefNode &node, bool greatest) {
+    const DType dtype = node.in().type.dtype;
+    const Folded f(node.shape(), node.attrs.integer(attr::kAxis));
+    const auto &words = node.in().words;
+    const auto is_nan = [&](int64_t w) { return is_float(dtype) && std::isnan(scalar_double(w)); };
+    f.rows([&](size_t, size_t first) {
+        size_t best = 0;
+        for (size_t j = 0; j < f.extent; ++j) {
+            const int64_t x = words[first + j * f.inner], y = words[first + best * f.inner];
+            // What stands later takes over unless it is behind: a number behind a NaN is.
+            if (is_nan(x) || (!is_nan(y) && (greatest ? !less(dtype, x, y) : !less(dtype, y, x))))
+                best = j;
+            const size_t at = first + j * f.inner;
+            node.out(0).words[at] = words[first + best * f.inner];
+            node.out(1).words[at] = static_cast<int64_t>(best);
+        }
+    });
+}
+
 /// A dot's operand as dense [batch, free, contracted].
 struct Side {
     std::vector<int64_t> words;
@@ -169,6 +188,13 @@ void interpret_CumSum(const RefNode &node) {
 }
 void interpret_CumProd(const RefNode &node) {
     scan(node, mul_words);
+}
+
+void interpret_CumMax(const RefNode &node) {
+    running_extreme(node, true);
+}
+void interpret_CumMin(const RefNode &node) {
+    running_extreme(node, false);
 }
 
 void interpret_Dot(const RefNode &node) {

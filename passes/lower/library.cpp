@@ -28,6 +28,13 @@ public:
             write(0);
             folded(attrs.integer(attr::kAxis));
             break;
+        case Op::CumMax:
+        case Op::CumMin:
+            read(0);
+            write(0);
+            write(1);
+            folded(attrs.integer(attr::kAxis));
+            break;
         case Op::Sort:
             read(0);
             write(0);

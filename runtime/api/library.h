@@ -84,6 +84,7 @@ struct LibraryFunction : ir::LibraryRule {
 ///    one after another, once for each point of the unrolled axes. Strides are in elements.
 ///  - `cumsum`, `cumprod`: in, out. Ints: dtype, outer, extent, inner. Of floats in the order of
 ///    ir::kScanChunk.
+///  - `cummax`, `cummin`: in, values, places (i64). Ints: dtype, outer, extent, inner.
 ///  - `sort`: in, values, indices (i64). Ints: dtype, outer, extent, inner, descending.
 ///  - `topk`: as sort, with the count as one more number: the first so many of what sort gives.
 ///  - `scatter`: x, index, source, out, which may be x. Ints: dtype, dtype of the index, axis, reduce, source

@@ -20,6 +20,8 @@ int64_t concat_scratch(Ints ints, const ir::DeviceInfo &device);
 
 void cumsum(const LibraryArgs &args);
 void cumprod(const LibraryArgs &args);
+void cummax(const LibraryArgs &args);
+void cummin(const LibraryArgs &args);
 
 void sort(const LibraryArgs &args);
 int64_t sort_scratch(Ints ints, const ir::DeviceInfo &device);

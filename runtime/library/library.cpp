@@ -11,7 +11,8 @@ namespace {
 
 constexpr LibraryFunction kFunctions[] = {
     {{"concat", concat_scratch}, concat}, {{"cumsum", nullptr}, cumsum},
-    {{"cumprod", nullptr}, cumprod},      {{"sort", sort_scratch}, sort},
+    {{"cumprod", nullptr}, cumprod},      {{"cummax", nullptr}, cummax},
+    {{"cummin", nullptr}, cummin},        {{"sort", sort_scratch}, sort},
     {{"topk", topk_scratch}, topk},       {{"scatter", scatter_scratch}, scatter},
 };
 /// Of all functions that users register.

@@ -176,6 +176,44 @@ TEST_P(Library, ScansFoldAlongTheAxisFromTheFirstElementOn) {
 }
 
 /// The first `count` elements of what sort gives, where most of them tie.
+TEST_P(Library, ExtremesSoFarAreTheLastOfEqualsAndNaNFromThereOn) {
+    const double nan = std::numeric_limits<double>::quiet_NaN(),
+                 inf = std::numeric_limits<double>::infinity();
+    for (const bool largest : {false, true})
+        for (auto [outer, extent, inner] : {std::array<int64_t, 3>{3, 200, 4},
+                                            {1, 5000, 1},
+                                            {300, 70, 1},
+                                            {2, 300, 300},
+                                            {1, 1, 1},
+                                            {0, 9, 2},
+                                            {3, 0, 2}}) {
+            Array in = random(outer * extent * inner, -100, 100);
+            if (ir::is_float(GetParam()))
+                for (int64_t i = 50; i < in.size(); i += 97)
+                    in.set(i, std::array{inf, -inf, 0.0, -0.0, 1e-40, nan,
+                                         -nan}[static_cast<size_t>(i / 97 % 7)]);
+            Array values(GetParam(), in.size());
+            std::vector<int64_t> places(static_cast<size_t>(in.size()));
+            call(largest ? "cummax" : "cummin", {in.data(), values.data(), places.data()},
+                 {number(GetParam()), outer, extent, inner});
+            const auto size = static_cast<size_t>(ir::size_of(GetParam()));
+            for (int64_t o = 0; o < outer; ++o)
+                for (int64_t i = 0; i < inner; ++i) {
+                    const auto at = [&](int64_t e) { return (o * extent + e) * inner + i; };
+                    int64_t best = 0;
+                    for (int64_t e = 0; e < extent; ++e) {
+                        const double x = in.get(at(e)), y = in.get(at(best));
+                        if (std::isnan(x) || (largest ? x >= y : x <= y)) // no number is so of NaN
+                            best = e;
+                        ASSERT_EQ(places[static_cast<size_t>(at(e))], best) << e;
+                        ASSERT_EQ(std::memcmp(values.bytes().data() + static_cast<size_t>(at(e)) * size,
+                                              in.bytes().data() + static_cast<size_t>(at(best)) * size, size),
+                                  0);
+                    }
+                }
+        }
+}
+
 TEST_P(Library, TopkGivesWhatSortBeginsWith) {
     const double nan = std::numeric_limits<double>::quiet_NaN(),
                  inf = std::numeric_limits<double>::infinity();

@@ -172,10 +172,22 @@ Value gathered_source(const RuleCall &call, const Value &g, const Value &index) 
     return where(gather(last, index, axis) == mine, there, 0);
 }
 
-Value unsorted(const RuleCall &call, size_t input, const Value &g, const Value &order) {
+namespace {
+
+Value put_to_places(const RuleCall &call, size_t input, const Value &g, const Value &places, bool adds) {
     const ir::TensorType &type = call.type(input);
-    return scatter(zeros({g.type().dtype, type.shape, g.type().device}, g.loc()), order, g,
-                   call.attrs().integer(ir::attr::kAxis), false);
+    return scatter(zeros({g.type().dtype, type.shape, g.type().device}, g.loc()), places, g,
+                   call.attrs().integer(ir::attr::kAxis), adds);
+}
+
+} // namespace
+
+Value unsorted(const RuleCall &call, size_t input, const Value &g, const Value &order) {
+    return put_to_places(call, input, g, order, false);
+}
+
+Value added_to_places(const RuleCall &call, size_t input, const Value &g, const Value &places) {
+    return put_to_places(call, input, g, places, true);
 }
 
 } // namespace lz::detail

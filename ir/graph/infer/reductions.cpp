@@ -55,6 +55,13 @@ void scan(const InferCall &call) {
     call.out() = call.in();
 }
 
+void running_extreme(const InferCall &call) {
+    const TensorType &x = call.in();
+    check_axis(call.attrs.op, call.attrs.integer(attr::kAxis), x);
+    call.out(0) = x;
+    call.out(1) = {DType::I64, x.shape, x.device};
+}
+
 } // namespace
 
 void infer_ReduceSum(const InferCall &call) {
@@ -82,6 +89,13 @@ void infer_CumSum(const InferCall &call) {
 }
 void infer_CumProd(const InferCall &call) {
     scan(call);
+}
+
+void infer_CumMax(const InferCall &call) {
+    running_extreme(call);
+}
+void infer_CumMin(const InferCall &call) {
+    running_extreme(call);
 }
 
 void infer_Dot(const InferCall &call) {

@@ -17,6 +17,8 @@ void bound(const void *kernels, const LibraryArgs &args) {
 constexpr CudaFunction kFunctions[] = {
     {{"cumsum", scan_scratch}, bound<scan_sum>, scan_sum_source},
     {{"cumprod", scan_scratch}, bound<scan_product>, scan_product_source},
+    {{"cummax", extremes_scratch}, bound<scan_largest>, scan_largest_source},
+    {{"cummin", extremes_scratch}, bound<scan_smallest>, scan_smallest_source},
     {{"scatter", scatter_scratch}, bound<scatter>, scatter_source},
     {{"sort", sort_scratch}, bound<sort>, sort_source},
     {{"topk", sort_scratch}, bound<sort>, sort_source},

@@ -113,10 +113,15 @@ const CudaFunction *find_cuda_function(std::string_view symbol);
 // take, and do not depend on which thread or block is when.
 void run_call(const LibraryKernels &kernels, const ir::CudaCall &call, const LibraryArgs &args);
 int64_t scan_scratch(std::span<const int64_t> ints, const ir::DeviceInfo &device);
+int64_t extremes_scratch(std::span<const int64_t> ints, const ir::DeviceInfo &device);
 std::optional<KernelSource> scan_sum_source(std::span<const int64_t> ints);
 std::optional<KernelSource> scan_product_source(std::span<const int64_t> ints);
+std::optional<KernelSource> scan_largest_source(std::span<const int64_t> ints);
+std::optional<KernelSource> scan_smallest_source(std::span<const int64_t> ints);
 void scan_sum(const LibraryKernels &kernels, const LibraryArgs &args);
 void scan_product(const LibraryKernels &kernels, const LibraryArgs &args);
+void scan_largest(const LibraryKernels &kernels, const LibraryArgs &args);
+void scan_smallest(const LibraryKernels &kernels, const LibraryArgs &args);
 int64_t scatter_scratch(std::span<const int64_t> ints, const ir::DeviceInfo &device);
 std::optional<KernelSource> scatter_source(std::span<const int64_t> ints);
 void scatter(const LibraryKernels &kernels, const LibraryArgs &args);

@@ -40,6 +40,25 @@ TEST_F(CudaLibrary, ScansFoldInTheOrderOfTheCpu) {
             }
 }
 
+TEST_F(CudaLibrary, ExtremesAndTheirPlacesAreThoseOfTheCpu) {
+    for (const DType dtype : kDTypes)
+        for (const char *symbol : {"cummax", "cummin"})
+            for (const auto [outer, extent, inner] :
+                 {Folded{1, 1, 1}, Folded{3, 7, 1}, Folded{9, 700, 1}, Folded{2, 300, 3}, Folded{2, 19, 17},
+                  Folded{1, 40, 300}, Folded{1, 5000, 1}, Folded{1, 2100, 20}, Folded{3, 2500, 2}}) {
+                const int64_t count = outer * extent * inner;
+                Bytes in = random_elements(dtype, count, engine_, 50);
+                if (extent == 700 || extent == 2500)
+                    put_nans(dtype, in, engine_);
+                compare(symbol, {number(dtype), outer, extent, inner},
+                        {{std::move(in), dtype},
+                         LibraryBuffer::result(dtype, count),
+                         LibraryBuffer::result(DType::I64, count)},
+                        fmt::format("{} of ({}, {}, {})", symbol, outer, extent, inner),
+                        extent == 300 ? 8 : 0);
+            }
+}
+
 /// Totals of more than 2048 chunks are chunks again.
 TEST_F(CudaLibrary, AScanOfMillionsOfIntegersHasThreeLevels) {
     constexpr int64_t kCount = 2 * 1024 * 1024 + 5;

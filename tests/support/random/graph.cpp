@@ -350,6 +350,16 @@ private:
         add(op, {*x}, {axis}, {}, -magnitude, magnitude, error);
     }
 
+    void draw_CumMax(Op op) {
+        const auto x = sortable();
+        if (!x)
+            return;
+        const int64_t axis = r_.below(shape_of(*x).rank());
+        const Item values = add(op, {*x}, {axis}, {}, x->low, x->high, 0);
+        items_.push_back({values.id + 1, 0, static_cast<double>(shape_of(*x)[static_cast<int>(axis)]), 0});
+    }
+    void draw_CumMin(Op op) { draw_CumMax(op); }
+
     void draw_CumProd(Op op) {
         auto x = summand(1);
         if (!x)

@@ -1,0 +1,114 @@
+// The largest and the smallest of all elements up to each, and where it is.
+#include "runtime/library/element.h"
+#include "runtime/library/functions.h"
+#include "runtime/library/sort/keys.h"
+
+#include "runtime/api/parallel.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace lz::runtime {
+
+namespace {
+
+/// Elements worth handing to another thread.
+constexpr int64_t kRange = 16384;
+/// Running values side by side across `inner`.
+constexpr int64_t kColumns = 256;
+constexpr int64_t kTogether = 64;
+
+template <bool kLargest>
+struct Extremes {
+    template <ir::DType D>
+    struct Over {
+        using Storage = typename Element<D>::Storage;
+        using Key = decltype(key_of<D>(Storage{}));
+
+        /// Whatever comes later takes over unless its key is less: the last of equals does, and NaN from all.
+        static Key key(Storage value) {
+            const Key up = key_of<D>(value);
+            if (kLargest || (ir::is_float(D) && up == std::numeric_limits<Key>::max()))
+                return up;
+            return static_cast<Key>(~up);
+        }
+
+        /// Keys are made several at a time, which the compiler does side by side.
+        static void row(const Storage *in, Storage *values, int64_t *places, int64_t extent) {
+            Key best = 0, keys[kTogether];
+            int64_t place = 0, e = 0;
+            const auto take = [&](Key k) {
+                const bool takes = k >= best;
+                best = takes ? k : best;
+                place = takes ? e : place;
+                values[e] = in[place];
+                places[e++] = place;
+            };
+            while (e + kTogether <= extent) {
+                for (int64_t i = 0; i < kTogether; ++i)
+                    keys[i] = key(in[e + i]);
+                for (const Key k : keys)
+                    take(k);
+            }
+            while (e < extent)
+                take(key(in[e]));
+        }
+
+        /// `columns` neighbours over `extent` elements each, which are `step` apart.
+        static void block(const Storage *in, Storage *values, int64_t *places, int64_t columns,
+                          int64_t extent, int64_t step) {
+            Key best[kColumns] = {};
+            int64_t place[kColumns] = {};
+            for (int64_t e = 0; e < extent; ++e, in += step, values += step, places += step) {
+                const Storage *const before = e > 0 ? values - step : in;
+                for (int64_t c = 0; c < columns; ++c) {
+                    const Storage x = in[c];
+                    const Key k = key(x);
+                    const bool takes = k >= best[c];
+                    best[c] = takes ? k : best[c];
+                    place[c] = takes ? e : place[c];
+                    values[c] = takes ? x : before[c];
+                    places[c] = place[c];
+                }
+            }
+        }
+
+        static void run(const LibraryArgs &args) {
+            const auto *in = static_cast<const Storage *>(args.buffers[0]);
+            auto *values = static_cast<Storage *>(args.buffers[1]);
+            auto *places = static_cast<int64_t *>(args.buffers[2]);
+            const int64_t outer = args.ints[1], extent = args.ints[2], inner = args.ints[3];
+            if (outer == 0 || extent == 0 || inner == 0)
+                return;
+            if (inner == 1)
+                return parallel_for(outer, kRange / extent + 1, [&](int64_t begin, int64_t end) {
+                    for (int64_t o = begin; o < end; ++o)
+                        row(in + o * extent, values + o * extent, places + o * extent, extent);
+                });
+            const int64_t blocks = (inner + kColumns - 1) / kColumns, width = std::min(inner, kColumns);
+            parallel_for(outer * blocks, kRange / (width * extent) + 1, [&](int64_t begin, int64_t end) {
+                for (int64_t b = begin; b < end; ++b) {
+                    const int64_t column = b % blocks * kColumns, at = b / blocks * extent * inner + column;
+                    block(in + at, values + at, places + at, std::min(kColumns, inner - column), extent,
+                          inner);
+                }
+            });
+        }
+    };
+};
+
+template <ir::DType D>
+using LargestOver = Extremes<true>::Over<D>;
+template <ir::DType D>
+using SmallestOver = Extremes<false>::Over<D>;
+
+} // namespace
+
+void cummax(const LibraryArgs &args) {
+    DTypeTable<LargestOver>::at(args.ints[0])(args);
+}
+void cummin(const LibraryArgs &args) {
+    DTypeTable<SmallestOver>::at(args.ints[0])(args);
+}
+
+} // namespace lz::runtime
