@@ -32,10 +32,10 @@ FRACTIONS = ("of_read", "of_ceiling", "of_peak")
 GROUPS = (("training", r"training/|optimizers/|compiled/training"),
           ("products", r"matmul/|products/(?!gpt2)"),
           ("programs", r"programs/|program_files/|products/gpt2|overhead/|autograd/|compiled/|cold_start/"),
-          ("library", r"library/(?!argmax|amax)|files/"),
+          ("library", r"library/(?!argmax|amax|flip|group_norm)|files/"),
           ("random", r"random/"),
-          ("layout", r"joins/|/cat|/stack|/transpose|/roll"),
-          ("rows", r"softmax|layer_norm"),
+          ("layout", r"joins/|/cat|/stack|/transpose|/roll|/flip"),
+          ("rows", r"softmax|layer_norm|group_norm"),
           ("reductions", r"/sum_|library/(argmax|amax)"),
           ("elementwise", r"memory_bound/|elementwise/"))
 # What the other way of our own is, by bench, where it stands in `ratio`: a pattern of rows, and what they say.

@@ -1,11 +1,12 @@
-// Operations that are library calls: sums by index, selections, scans and sorts, beside LibTorch where it is
-// installed. Rounds of both take turns; `torch_ms` is LibTorch's best round and `ratio` how many times longer
-// it takes than ours.
+// Operations that are library calls or made of them (sums by index, selections, scans and sorts), and group
+// norm, beside LibTorch where it is installed. Rounds of both take turns; `torch_ms` is LibTorch's best round
+// and `ratio` how many times longer it takes than ours.
 //
 //   bench_library
 #include "bench/support/turns.h"
 
 #include <lazuli/lazuli.h>
+#include <lazuli/nn.h>
 
 #include <benchmark/benchmark.h>
 #if LAZULI_BENCH_TORCH
@@ -91,6 +92,87 @@ void sort_rows(benchmark::State &state) {
         LZ_PEER(peer::sort_rows(kSide)));
 }
 BENCHMARK(sort_rows)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+constexpr int64_t kLine = 1 << 20, kSmallSide = 1024;
+
+void sort_line(benchmark::State &state) {
+    const Tensor x = ready(lz::randn({kLine}));
+    take_turns(
+        state,
+        [&] {
+            const auto [values, indices] = lz::sort(x);
+            lz::eval({values, indices});
+        },
+        LZ_PEER(peer::sort_line(kLine)));
+}
+void randperm(benchmark::State &state) {
+    take_turns(state, [&] { lz::randperm(kLine).eval(); }, LZ_PEER(peer::randperm(kLine)));
+}
+void median(benchmark::State &state) {
+    const Tensor x = ready(lz::randn({kSmallSide, kSmallSide}));
+    const int64_t axis = state.range(0);
+    take_turns(state, [&] { x.median(axis).values.eval(); }, LZ_PEER(peer::median(kSmallSide, axis)));
+}
+void cummax(benchmark::State &state) {
+    const Tensor x = ready(lz::randn({kSmallSide, kSmallSide}));
+    const int64_t axis = state.range(0);
+    take_turns(state, [&] { x.cummax(axis).values.eval(); }, LZ_PEER(peer::cummax(kSmallSide, axis)));
+}
+void masked_select(benchmark::State &state) {
+    const Tensor x = ready(lz::randn({kLine})), mask = ready(lz::randn({kLine}) > 0);
+    take_turns(state, [&] { x.masked_select(mask).eval(); }, LZ_PEER(peer::masked_select(kLine)));
+}
+/// Samples of so many weights, with replacement.
+void multinomial(benchmark::State &state) {
+    constexpr int64_t kWeights = 10000, kSamples = 1000;
+    const Tensor weights = ready(lz::rand({kWeights}));
+    take_turns(
+        state, [&] { lz::multinomial(weights, kSamples, true).eval(); },
+        LZ_PEER(peer::multinomial(kWeights, kSamples)));
+}
+BENCHMARK(sort_line)->UseManualTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(randperm)->UseManualTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(median)->ArgName("axis")->Arg(0)->Arg(1)->UseManualTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(cummax)->ArgName("axis")->Arg(0)->Arg(1)->UseManualTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(masked_select)->UseManualTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(multinomial)->UseManualTime()->Unit(benchmark::kMicrosecond);
+
+void flip(benchmark::State &state) {
+    const Tensor x = ready(lz::rand({kSmallSide, kSmallSide}));
+    take_turns(state, [&] { x.flip({0, 1}).eval(); }, LZ_PEER(peer::flip(kSmallSide)));
+}
+BENCHMARK(flip)->UseManualTime()->Unit(benchmark::kMicrosecond);
+
+/// Over [32, 64, 28, 28] in so many groups, and with its gradients.
+void group_norm(benchmark::State &state) {
+    constexpr int64_t kBatch = 32, kChannels = 64, kImage = 28;
+    const int64_t groups = state.range(0);
+    const bool backward = state.range(1) != 0;
+    lz::nn::GroupNorm norm(groups, kChannels);
+    Tensor x = ready(lz::randn({kBatch, kChannels, kImage, kImage}));
+    const Tensor g = ready(lz::randn(x.sizes()));
+    if (backward)
+        x.requires_grad_();
+    take_turns(
+        state,
+        [&] {
+            if (!backward) {
+                const lz::NoGradGuard no_grad;
+                norm(x).eval();
+                return;
+            }
+            norm->zero_grad();
+            x.mutable_grad() = {};
+            norm(x).backward(g);
+            lz::eval({x.grad(), norm->weight.grad(), norm->bias.grad()});
+        },
+        LZ_PEER(peer::group_norm(kBatch, kChannels, kImage, groups, backward)));
+}
+BENCHMARK(group_norm)
+    ->ArgNames({"groups", "backward"})
+    ->ArgsProduct({{2, 32}, {0, 1}})
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
 
 /// Over axis 1 of (outer, extent, inner).
 void cumsum(benchmark::State &state) {

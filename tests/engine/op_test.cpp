@@ -140,6 +140,9 @@ std::vector<Use> uses() {
     for (const Op op : {Op::CumSum, Op::CumProd})
         for (const int64_t axis : {0, 1})
             all.push_back({op, {{5, 67}}, {axis}, {}, -1, 0, false});
+    for (const Op op : {Op::CumMax, Op::CumMin})
+        for (const int64_t axis : {0, 1})
+            all.push_back({op, {{5, 67}}, {axis}});
     for (const int64_t axis : {0, 1})
         for (const int64_t descending : {0, 1})
             all.push_back({Op::Sort, {{5, 67}}, {axis, descending}});

@@ -78,6 +78,8 @@ TEST(Infer, TypesOfResults) {
         {Op::ReduceMax, {{DType::Bool, {0, 3}}}, {1, 1}, {}, "bool[0] @cpu"},
         {Op::ArgMin, {{kF, {2, 3}}}, {0}, {}, "i64[3] @cpu"},
         {Op::CumSum, {{kF, {2, 3}}}, {1}, {}, "f32[2,3] @cpu"},
+        {Op::CumMax, {{DType::Bool, {2, 0}}}, {1}, {}, "bool[2,0] @cpu"},
+        {Op::CumMin, {{kF, {2, 3}}}, {0}, {}, "f32[2,3] @cpu"},
         {Op::Dot, {{kF, {8, 2, 3}}, {kF, {3, 8, 5}}}, {1, 0, 1, 1, 1, 2, 1, 0, kF32}, {}, "f32[8,2,5] @cpu"},
         {Op::Dot, {{kF, {3}}, {kF, {3}}}, {0, 0, 1, 0, 1, 0, kF32}, {}, "f32[] @cpu"},
         {Op::Dot,
@@ -133,9 +135,12 @@ TEST(Infer, ResultsLiveWhereTheFirstOperandDoesThatIsNoCpuScalar) {
     };
     for (const Case &c : cases)
         EXPECT_EQ(Bench(c.operands).add(c.op, c.structural, c.runtime), c.result) << name(c.op);
-    Bench sort({gpu});
-    sort.add(Op::Sort, {0, 0});
-    EXPECT_EQ(to_string(sort.b.graph().type(2)), "i64[4] @cuda:1");
+    for (const auto &[op, words] :
+         {std::pair{Op::Sort, std::vector<int64_t>{0, 0}}, {Op::CumMax, {0}}, {Op::CumMin, {0}}}) {
+        Bench places({gpu});
+        places.add(op, words);
+        EXPECT_EQ(to_string(places.b.graph().type(2)), "i64[4] @cuda:1") << name(op);
+    }
 }
 
 TEST(GraphBuilder, ATransferToWhereAValueIsIsTheValue) { // S08

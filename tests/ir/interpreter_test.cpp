@@ -303,6 +303,17 @@ TEST(Interpreter, SortsAreStableWithNaNLastOrFirst) {
     expect_same(got[3], {1, 5, 0, 3, 2, 4}, "descending indices");
 }
 
+TEST(Interpreter, ExtremesSoFarAreTheLastOfEqualsAndOfNaNs) {
+    const auto got = run_text("%x: f32[7] = dense<[2, 1, 2, 3, nan, 9, nan]>", R"(
+  %v, %i = cummax %x {axis=0} : f32[7], i64[7]
+  %w, %j = cummin %x {axis=0} : f32[7], i64[7]
+  return %v, %i, %w, %j)");
+    expect_same(got[0], {2, 2, 2, 3, kNaN, kNaN, kNaN}, "largest");
+    expect_same(got[1], {0, 0, 2, 3, 4, 4, 6}, "places of the largest");
+    expect_same(got[2], {2, 1, 1, 1, kNaN, kNaN, kNaN}, "smallest");
+    expect_same(got[3], {0, 1, 1, 1, 4, 4, 6}, "places of the smallest");
+}
+
 TEST(Interpreter, FaultsAreTypedAndNameTheLine) {
     std::string message;
     EXPECT_EQ(failure_of(parse_graph(R"(

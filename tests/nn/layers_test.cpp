@@ -198,6 +198,13 @@ TEST(Layers, SayWhatDoesNotFit) {
     EXPECT_TRUE(caught<lz::DTypeError>([] {
                     nn::functional::group_norm(lz::ones({2, 4, 3}, {.dtype = lz::i32}), 2);
                 }).has("group_norm: the input must be floats, not i32"));
+    const Tensor six = lz::ones({4, 6}), five = lz::ones({5, 5});
+    const auto attention_error = [&](const Tensor &q, const Tensor &k, const Tensor &v) {
+        return caught<lz::ShapeError>([&] { nn::functional::scaled_dot_product_attention(q, k, v); });
+    };
+    EXPECT_TRUE(attention_error(six, five, five).has("the query is (4, 6) and the key (5, 5)"));
+    EXPECT_TRUE(attention_error(six, six, five).has("the key is (4, 6) and the value (5, 5)"));
+    EXPECT_TRUE(attention_error(six, lz::ones({6}), six).has("it needs 2 axes or more"));
     nn::LSTM lstm(3, 2);
     const uint32_t line = __LINE__ + 1;
     Caught error = caught<lz::ShapeError>([&] { lstm(lz::ones({4, 2, 5})); });

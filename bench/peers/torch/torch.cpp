@@ -83,6 +83,39 @@ Round cumsum(int64_t outer, int64_t extent, int64_t inner) {
     return round_of([x = pt::randn({outer, extent, inner})] { return x.cumsum(1); });
 }
 
+Round cummax(int64_t n, int64_t axis) {
+    return round_of([x = pt::randn({n, n}), axis] { return std::get<0>(x.cummax(axis)); });
+}
+Round median(int64_t n, int64_t axis) {
+    return round_of([x = pt::randn({n, n}), axis] { return std::get<0>(x.median(axis)); });
+}
+Round sort_line(int64_t n) {
+    return round_of([x = pt::randn({n})] { return std::get<0>(x.sort(/*stable=*/true, 0)); });
+}
+Round randperm(int64_t n) {
+    return round_of([n] { return pt::randperm(n); });
+}
+Round masked_select(int64_t n) {
+    return round_of([x = pt::randn({n}), mask = pt::randn({n}) > 0] { return x.masked_select(mask); });
+}
+Round multinomial(int64_t n, int64_t count) {
+    return round_of([weights = pt::rand({n}), count] { return pt::multinomial(weights, count, true); });
+}
+Round flip(int64_t n) {
+    return round_of([x = square(n)] { return x.flip({0, 1}); });
+}
+Round group_norm(int64_t n, int64_t channels, int64_t side, int64_t groups, bool backward) {
+    const pt::Tensor x = pt::randn({n, channels, side, side}), g = pt::randn_like(x);
+    pt::nn::GroupNorm norm(pt::nn::GroupNormOptions(groups, channels));
+    if (!backward)
+        return round_of([x, norm]() mutable { return norm(x); });
+    return [x = x.clone().requires_grad_(), g, norm]() mutable {
+        norm->zero_grad();
+        x.mutable_grad() = pt::Tensor();
+        norm(x).backward(g);
+    };
+}
+
 Round one_hot(int64_t count, int64_t classes) {
     return round_of([labels = pt::randint(classes, {count}, pt::kInt64), classes] {
         return pt::one_hot(labels, classes);

@@ -35,6 +35,20 @@ Round sort_rows(int64_t n);
 /// Over axis 1.
 Round cumsum(int64_t outer, int64_t extent, int64_t inner);
 
+/// Over axis 0 or 1 of n x n elements.
+Round cummax(int64_t n, int64_t axis);
+Round median(int64_t n, int64_t axis);
+/// Of n elements in a line.
+Round sort_line(int64_t n);
+Round randperm(int64_t n);
+Round masked_select(int64_t n);
+/// `count` samples of n weights, with replacement.
+Round multinomial(int64_t n, int64_t count);
+/// Both axes of n x n elements.
+Round flip(int64_t n);
+/// Of [n, channels, side, side]; with a backward pass, of which the gradient is given.
+Round group_norm(int64_t n, int64_t channels, int64_t side, int64_t groups, bool backward);
+
 /// Of `count` labels, and the comparison that it is made of.
 Round one_hot(int64_t count, int64_t classes);
 Round compare_with_classes(int64_t count, int64_t classes);

@@ -44,7 +44,26 @@ Tensor functional::scaled_dot_product_attention(const Tensor &query, const Tenso
     if (attn_mask.defined() && is_causal)
         throw StateError("scaled_dot_product_attention: is_causal is itself a mask, and attn_mask is another",
                          loc);
+    for (const auto &[of, name] : {std::pair{&query, "query"}, {&key, "key"}, {&value, "value"}})
+        if (of->dim(loc) < 2)
+            throw ShapeError(
+                fmt::format("scaled_dot_product_attention: the {} is {}; it needs 2 axes or more, "
+                            "positions and what stands there",
+                            name, text(of->sizes(loc))),
+                loc);
     const int64_t extent = query.size(-1, loc);
+    if (key.size(-1, loc) != extent)
+        throw ShapeError(
+            fmt::format("scaled_dot_product_attention: the query is {} and the key {}; their last "
+                        "axes have to be the same",
+                        text(query.sizes(loc)), text(key.sizes(loc))),
+            loc);
+    if (value.size(-2, loc) != key.size(-2, loc))
+        throw ShapeError(
+            fmt::format("scaled_dot_product_attention: the key is {} and the value {}; they need "
+                        "as many positions, which are the last axis but one",
+                        text(key.sizes(loc)), text(value.sizes(loc))),
+            loc);
     const double factor = scale.value_or(detail::one_by_root(extent));
     Tensor scores = mul(matmul(query, key.transpose(-2, -1, loc), loc), factor, loc);
     if (is_causal)

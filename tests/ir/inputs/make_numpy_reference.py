@@ -229,6 +229,15 @@ def later():
                                                                       DTYPES[dtype])])
         with np.errstate(all="ignore"):
             case(f"log10_{dtype}", "log10", [x], np.log10(x.astype(wide(dtype))).astype(DTYPES[dtype]), ulp=2)
+    for dtype in ["bool"] + INTEGERS + FLOATS:
+        x = draw(dtype, (4, 9))
+        if dtype in FLOATS:
+            x[0, 2], x[2, 0], x[2, 5] = np.nan, np.nan, np.nan
+        for name, extreme in (("cummax", np.maximum), ("cummin", np.minimum)):
+            best = extreme.accumulate(x, 1)
+            # The last element that is the extreme so far, as NaN is.
+            places = np.maximum.accumulate(np.where((x == best) | (x != x), np.arange(9), 0), 1)
+            case(f"{name}_{dtype}", name, [x], (best, places), "axis=1")
 
 
 elementwise()

@@ -228,10 +228,16 @@ private:
     double eta_min_;
 };
 
+/// One number for all groups, or one for each.
+struct EachGroup : std::vector<double> {
+    using std::vector<double>::vector;
+    EachGroup(double all) : std::vector<double>(1, all) {} // NOLINT: meant to convert
+};
+
 /// What OneCycleLR is told.
 struct OneCycleOptions {
     /// The highest rate: one, or one a group.
-    std::vector<double> max_lr;
+    EachGroup max_lr;
     /// Steps of the whole cycle.
     int64_t total_steps = 0;
     /// The part of the steps in which rates rise.
