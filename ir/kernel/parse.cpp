@@ -136,8 +136,7 @@ private:
             } else if (s_.peek() == 'i') {
                 AxisStride stride{axis(), StrideClass::Contiguous, kNoArg};
                 if (s_.accept('*')) {
-                    stride.cls =
-                        s_.accept_word("reversed") ? StrideClass::Reversed : StrideClass::Strided;
+                    stride.cls = s_.accept_word("reversed") ? StrideClass::Reversed : StrideClass::Strided;
                     stride.stride = arg();
                 }
                 a.strides.push_back(stride);

@@ -77,7 +77,7 @@ Round topk(int64_t n, int64_t k) {
     return round_of([x = pt::randn({n, n}), k] { return std::get<0>(x.topk(k)); });
 }
 Round sort_rows(int64_t n) {
-    return round_of([x = pt::randn({n, n})] { return std::get<0>(x.sort(/*stable=*/true, 1)); });
+    return round_of([x = pt::randn({n, n})] { return std::get<0>(x.sort(std::optional<bool>(true), 1)); });
 }
 Round cumsum(int64_t outer, int64_t extent, int64_t inner) {
     return round_of([x = pt::randn({outer, extent, inner})] { return x.cumsum(1); });
@@ -90,7 +90,7 @@ Round median(int64_t n, int64_t axis) {
     return round_of([x = pt::randn({n, n}), axis] { return std::get<0>(x.median(axis)); });
 }
 Round sort_line(int64_t n) {
-    return round_of([x = pt::randn({n})] { return std::get<0>(x.sort(/*stable=*/true, 0)); });
+    return round_of([x = pt::randn({n})] { return std::get<0>(x.sort(std::optional<bool>(true), 0)); });
 }
 Round randperm(int64_t n) {
     return round_of([n] { return pt::randperm(n); });
@@ -108,7 +108,7 @@ Round group_norm(int64_t n, int64_t channels, int64_t side, int64_t groups, bool
     const pt::Tensor x = pt::randn({n, channels, side, side}), g = pt::randn_like(x);
     pt::nn::GroupNorm norm(pt::nn::GroupNormOptions(groups, channels));
     if (!backward)
-        return round_of([x, norm]() mutable { return norm(x); });
+        return round_of([x, norm = norm.ptr()] { return norm->forward(x); });
     return [x = x.clone().requires_grad_(), g, norm]() mutable {
         norm->zero_grad();
         x.mutable_grad() = pt::Tensor();
