@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace lz::passes {
 
 using namespace ir;
@@ -15,7 +17,8 @@ namespace {
 class LibraryLowering {
 public:
     LibraryLowering(const ClusterView &cluster, LoweredStep &step)
-        : graph_(*cluster.graph), first_(cluster.first), node_(graph_.node(cluster.end - 1)), step_(step) {}
+        : graph_(*cluster.graph), first_(cluster.first), node_(graph_.node(cluster.end - 1)),
+          stored_(cluster.stored), step_(step) {}
 
     void run() {
         step_.kind = StepKind::Library;
@@ -34,21 +37,17 @@ public:
             write(0);
             write(1);
             folded(attrs.integer(attr::kAxis));
+            wanted();
             break;
         case Op::Sort:
-            read(0);
-            write(0);
-            write(1);
-            folded(attrs.integer(attr::kAxis));
-            integer(attrs.integer(attr::kSortDescending));
-            break;
         case Op::TopK:
             read(0);
             write(0);
             write(1);
             folded(attrs.integer(attr::kAxis));
             integer(attrs.integer(attr::kSortDescending));
-            integer(attrs.integer(attr::kTopKCount));
+            integer(node_.op == Op::TopK ? attrs.integer(attr::kTopKCount) : step_.ints[2].constant);
+            wanted();
             break;
         case Op::Scatter:
             scatter(attrs);
@@ -113,6 +112,14 @@ private:
     void write(uint32_t result) {
         const ValueId v = graph_.result(node_, result);
         step_.operands.push_back({BufferMode::Out, v, kNone, graph_.type(v).bytes()});
+    }
+    /// Which results anybody reads, a bit each.
+    void wanted() {
+        int64_t bits = 0;
+        for (uint32_t k = 0; k < node_.result_count; ++k)
+            if (std::ranges::find(stored_, graph_.result(node_, k)) != stored_.end())
+                bits |= int64_t{1} << k;
+        integer(bits);
     }
     void integer(int64_t value) { step_.ints.push_back({value, {}}); }
 
@@ -185,6 +192,7 @@ private:
     const Graph &graph_;
     NodeId first_;
     const Node &node_;
+    const std::vector<ValueId> &stored_;
     LoweredStep &step_;
 };
 

@@ -84,17 +84,19 @@ struct LibraryFunction : ir::LibraryRule {
 ///    one after another, once for each point of the unrolled axes. Strides are in elements.
 ///  - `cumsum`, `cumprod`: in, out. Ints: dtype, outer, extent, inner. Of floats in the order of
 ///    ir::kScanChunk.
-///  - `cummax`, `cummin`: in, values, places (i64). Ints: dtype, outer, extent, inner.
-///  - `sort`: in, values, indices (i64). Ints: dtype, outer, extent, inner, descending.
-///  - `topk`: as sort, with the count as one more number: the first so many of what sort gives.
+///  - `cummax`, `cummin`: in, values, places (i64). Ints: dtype, outer, extent, inner, wanted.
+///  - `sort`, `topk`: in, values, indices (i64). Ints: dtype, outer, extent, inner, descending, the count,
+///  which
+///    is the extent or the first so many, wanted.
 ///  - `scatter`: x, index, source, out, which may be x. Ints: dtype, dtype of the index, axis, reduce, source
 ///    node, the strides of the index (outer, along, inner; 0 where it is repeated), rank, extents of x..,
 ///    extents of the index as repeated..
 ///  - `call:<name>`: operands.., results.. Ints: how many operands, how many results; of each of them its
 ///    dtype, rank, extents.. It is what is registered under that name (ir/host/calls.h).
 ///
-/// Arrays are dense; (outer, extent, inner) is the shape folded around the axis. Results are deterministic:
-/// they do not depend on the number of threads or the size of the scratch.
+/// `wanted` has a bit for each result that anybody reads, and all bits where it is left out: a function may
+/// leave another result as it is. Arrays are dense; (outer, extent, inner) is the shape folded around the
+/// axis. Results are deterministic: they do not depend on the number of threads or the size of the scratch.
 const ir::LibraryRules &cpu_library();
 /// The CPU's implementation of a symbol, or nothing.
 LibraryFn find_cpu_function(std::string_view symbol);

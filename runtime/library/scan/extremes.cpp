@@ -33,7 +33,7 @@ struct Extremes {
             return static_cast<Key>(~up);
         }
 
-        /// Keys are made several at a time, which the compiler does side by side.
+        /// `places` may be null. Keys are made several at a time, which the compiler does side by side.
         static void row(const Storage *in, Storage *values, int64_t *places, int64_t extent) {
             Key best = 0, keys[kTogether];
             int64_t place = 0, e = 0;
@@ -42,7 +42,9 @@ struct Extremes {
                 best = takes ? k : best;
                 place = takes ? e : place;
                 values[e] = in[place];
-                places[e++] = place;
+                if (places)
+                    places[e] = place;
+                ++e;
             };
             while (e + kTogether <= extent) {
                 for (int64_t i = 0; i < kTogether; ++i)
@@ -59,7 +61,7 @@ struct Extremes {
                           int64_t extent, int64_t step) {
             Key best[kColumns] = {};
             int64_t place[kColumns] = {};
-            for (int64_t e = 0; e < extent; ++e, in += step, values += step, places += step) {
+            for (int64_t e = 0; e < extent; ++e, in += step, values += step) {
                 const Storage *const before = e > 0 ? values - step : in;
                 for (int64_t c = 0; c < columns; ++c) {
                     const Storage x = in[c];
@@ -68,28 +70,32 @@ struct Extremes {
                     best[c] = takes ? k : best[c];
                     place[c] = takes ? e : place[c];
                     values[c] = takes ? x : before[c];
-                    places[c] = place[c];
                 }
+                if (places)
+                    std::copy_n(place, columns, places + e * step);
             }
         }
 
         static void run(const LibraryArgs &args) {
             const auto *in = static_cast<const Storage *>(args.buffers[0]);
             auto *values = static_cast<Storage *>(args.buffers[1]);
-            auto *places = static_cast<int64_t *>(args.buffers[2]);
+            const bool has_places = args.ints.size() < 5 || (args.ints[4] & 2) != 0;
+            const auto places_at = [&](int64_t at) {
+                return has_places ? static_cast<int64_t *>(args.buffers[2]) + at : nullptr;
+            };
             const int64_t outer = args.ints[1], extent = args.ints[2], inner = args.ints[3];
             if (outer == 0 || extent == 0 || inner == 0)
                 return;
             if (inner == 1)
                 return parallel_for(outer, kRange / extent + 1, [&](int64_t begin, int64_t end) {
                     for (int64_t o = begin; o < end; ++o)
-                        row(in + o * extent, values + o * extent, places + o * extent, extent);
+                        row(in + o * extent, values + o * extent, places_at(o * extent), extent);
                 });
             const int64_t blocks = (inner + kColumns - 1) / kColumns, width = std::min(inner, kColumns);
             parallel_for(outer * blocks, kRange / (width * extent) + 1, [&](int64_t begin, int64_t end) {
                 for (int64_t b = begin; b < end; ++b) {
                     const int64_t column = b % blocks * kColumns, at = b / blocks * extent * inner + column;
-                    block(in + at, values + at, places + at, std::min(kColumns, inner - column), extent,
+                    block(in + at, values + at, places_at(at), std::min(kColumns, inner - column), extent,
                           inner);
                 }
             });

@@ -63,14 +63,17 @@ private:
         const uint8_t *const in = in_ + first;
         uint8_t *const values = values_ + first;
         int64_t *const indices = indices_ + first;
+        const bool has_values = job_.wants_values(), has_indices = job_.wants_indices();
         int64_t if_false = next.if_false, if_true = next.if_true;
         for (int64_t i = begin; i < end; ++i) {
             const uint8_t value = in[i * step];
             const int64_t to = (value ? if_true : if_false) * step;
             if_true += value;
             if_false += 1 - value;
-            values[to] = value;
-            indices[to] = i;
+            if (has_values)
+                values[to] = value;
+            if (has_indices)
+                indices[to] = i;
         }
     }
     void in_parts(int64_t parts) const {

@@ -26,8 +26,10 @@ void deal(const Packed *items, int64_t begin, int64_t end, int shift, uint32_t *
 } // namespace
 
 Packed *radix_sort(Packed *items, Packed *other, int64_t n, int bits) {
-    if (n == 0)
+    if (n < kRadixLength) {
+        std::sort(items, items + n);
         return items;
+    }
     uint32_t counts[kMostDigits][kDigits] = {};
     for (int64_t i = 0; i < n; ++i)
         for (int d = 0; d < kMostDigits; ++d)
@@ -45,33 +47,75 @@ Packed *radix_sort(Packed *items, Packed *other, int64_t n, int bits) {
     return items;
 }
 
-Packed *radix_sort_in_parts(Packed *items, Packed *other, int64_t n, int bits, int64_t parts,
-                            uint32_t *counts) {
-    if (num_threads() == 1)
-        return radix_sort(items, other, n, bits);
-    const auto begin_of = [&](int64_t part) { return n * part / parts; };
-    for (int shift = 0; shift < bits; shift += kDigitBits) {
-        parallel_for(parts, 1, [&](int64_t first, int64_t last) {
+namespace {
+
+class Shared {
+public:
+    Shared(int64_t n, int64_t parts, uint32_t *counts) : n_(n), parts_(parts), counts_(counts) {}
+
+    /// How many items have each digit, by part; returns how many have that which most have.
+    uint32_t count(const Packed *items, int shift) {
+        parallel_for(parts_, 1, [&](int64_t first, int64_t last) {
             for (int64_t p = first; p < last; ++p) {
                 uint32_t mine[kDigits] = {};
                 for (int64_t i = begin_of(p); i < begin_of(p + 1); ++i)
                     ++mine[digit_of(items[i], shift)];
-                std::memcpy(counts + p * kDigits, mine, sizeof(mine));
+                std::memcpy(counts_ + p * kDigits, mine, sizeof(mine));
             }
         });
-        uint32_t sum = 0, most = 0;
+        uint32_t most = 0;
+        for (int64_t k = 0, sum = 0; k < kDigits;
+             ++k, most = std::max(most, static_cast<uint32_t>(sum)), sum = 0)
+            for (int64_t p = 0; p < parts_; ++p)
+                sum += counts_[p * kDigits + k];
+        return most;
+    }
+    /// What was counted, each item to the next place of its digit. `ends`: of digits, in the result.
+    void deal(const Packed *items, int shift, Packed *to, uint32_t *ends) {
+        uint32_t sum = 0;
         for (int64_t k = 0; k < kDigits; ++k) {
-            const uint32_t before = sum;
-            for (int64_t p = 0; p < parts; ++p)
-                sum += std::exchange(counts[p * kDigits + k], sum);
-            most = std::max(most, sum - before);
+            for (int64_t p = 0; p < parts_; ++p)
+                sum += std::exchange(counts_[p * kDigits + k], sum);
+            ends[k] = sum;
         }
-        if (most == n)
-            continue;
-        parallel_for(parts, 1, [&](int64_t first, int64_t last) {
+        parallel_for(parts_, 1, [&](int64_t first, int64_t last) {
             for (int64_t p = first; p < last; ++p)
-                deal(items, begin_of(p), begin_of(p + 1), shift, counts + p * kDigits, other);
+                runtime::deal(items, begin_of(p), begin_of(p + 1), shift, counts_ + p * kDigits, to);
         });
+    }
+
+private:
+    int64_t begin_of(int64_t part) const { return n_ * part / parts_; }
+
+    int64_t n_, parts_;
+    uint32_t *counts_;
+};
+
+} // namespace
+
+Packed *radix_sort_in_parts(Packed *items, Packed *other, int64_t n, int bits, int64_t parts,
+                            uint32_t *counts) {
+    Shared shared(n, parts, counts);
+    uint32_t ends[kDigits];
+    const int highest = (bits - 1) / kDigitBits * kDigitBits;
+    if (highest > 0 && int64_t{2} * num_threads() * shared.count(items, highest) <= n) {
+        shared.deal(items, highest, other, ends);
+        parallel_for(kDigits, 1, [&](int64_t first, int64_t last) {
+            for (int64_t k = first; k < last; ++k) {
+                const uint32_t begin = k > 0 ? ends[k - 1] : 0, size = ends[k] - begin;
+                const Packed *const at = radix_sort(other + begin, items + begin, size, highest);
+                if (at != other + begin)
+                    std::memcpy(other + begin, at, size * sizeof(Packed));
+            }
+        });
+        return other;
+    }
+    if (num_threads() == 1)
+        return radix_sort(items, other, n, bits);
+    for (int shift = 0; shift < bits; shift += kDigitBits) {
+        if (shared.count(items, shift) == n)
+            continue;
+        shared.deal(items, shift, other, ends);
         std::swap(items, other);
     }
     return items;

@@ -14,10 +14,12 @@ inline constexpr int64_t kRadixLength = 48;
 inline constexpr int64_t kDigits = 256;
 
 /// Sorts by the lowest `bits` bits of the keys, stably: least significant digit first. Digits that are the
-/// same everywhere cost no pass. Returns where the sorted items are: `items` or `other`.
+/// same everywhere cost no pass. Returns where the sorted items are: `items` or `other`. A few items are
+/// compared, whose order is by place where keys are equal, as it should be to begin with.
 Packed *radix_sort(Packed *items, Packed *other, int64_t n, int bits);
 
-/// The same on all threads. `counts`: room for kDigits * parts.
+/// The same on all threads. Where the highest digit tells items well apart they are dealt by it first: then
+/// each thread sorts what has one digit, which fits a cache. `counts`: room for kDigits * parts.
 Packed *radix_sort_in_parts(Packed *items, Packed *other, int64_t n, int bits, int64_t parts,
                             uint32_t *counts);
 

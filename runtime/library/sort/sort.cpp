@@ -45,6 +45,8 @@ public:
             return partition(job, args);
         if (job.shares_rows())
             return in_parts(job, args);
+        if (job.stages_columns())
+            return columns(job, args);
         if (job.packs())
             return rows<Packed>(job, args);
         rows<Wide>(job, args);
@@ -90,12 +92,6 @@ private:
             items[i] = Packed::make(
                 static_cast<uint32_t>(uint64_t{ordered_key(job, in[i * job.inner])} >> digits.shift), i);
     }
-    static Packed *sorted(Packed *items, Packed *other, int64_t n, int bits) {
-        if (n >= kRadixLength)
-            return radix_sort(items, other, n, bits);
-        std::sort(items, items + n);
-        return items;
-    }
     /// Runs of items whose keys agree in what has been sorted by are sorted by the bits below.
     static void settle(const SortJob &job, const Storage *in, Digits digits, Packed *items, Packed *other) {
         const uint64_t mask = (uint64_t{1} << digits.shift) - 1;
@@ -111,7 +107,7 @@ private:
                 const int64_t place = items[k].place();
                 items[k] = Packed::make(ordered_key(job, in[place * job.inner]) & mask, place);
             }
-            Packed *const at = sorted(items + first, other + first, n, digits.shift);
+            Packed *const at = radix_sort(items + first, other + first, n, digits.shift);
             if (at != items + first)
                 std::memcpy(items + first, at, static_cast<size_t>(n) * sizeof(Packed));
         }
@@ -122,7 +118,7 @@ private:
         if constexpr (std::is_same_v<Item, Packed>) {
             const Digits digits = kPacks ? Digits() : digits_of(differing(job, in, 0, job.extent));
             fill(job, in, digits, items, 0, job.extent);
-            Packed *const all = sorted(items, other, job.extent, digits.bits);
+            Packed *const all = radix_sort(items, other, job.extent, digits.bits);
             if (!digits.all)
                 settle(job, in, digits, all, all == items ? other : items);
             return all;
@@ -171,6 +167,11 @@ private:
         return items;
     }
 
+    template <class Item>
+    static const Item *first_of(const SortJob &job, const Storage *row, Item *items, Packed *other) {
+        return job.selects() ? pick(job, row, items) : sorted(job, row, items, other);
+    }
+
     /// The first elements of each row.
     struct Results {
         Results(const SortJob &job, const LibraryArgs &args)
@@ -184,11 +185,12 @@ private:
         void put(int64_t r, const Item *items, int64_t begin, int64_t end) const {
             const Storage *const from = row(r);
             const int64_t to = r / job.inner * job.kept * job.inner + r % job.inner;
-            for (int64_t i = begin; i < end; ++i) {
-                const int64_t place = items[i].place();
-                values[to + i * job.inner] = from[place * job.inner];
-                indices[to + i * job.inner] = place;
-            }
+            if (job.wants_indices())
+                for (int64_t i = begin; i < end; ++i)
+                    indices[to + i * job.inner] = items[i].place();
+            if (job.wants_values())
+                for (int64_t i = begin; i < end; ++i)
+                    values[to + i * job.inner] = from[items[i].place() * job.inner];
         }
         const SortJob &job;
         const Storage *in;
@@ -199,18 +201,67 @@ private:
     template <class Item>
     static void rows(const SortJob &job, const LibraryArgs &args) {
         const Results results(job, args);
-        parallel_for_with_scratch(
-            job.rows(), kRange / job.extent + 1, args.scratch, job.scratch(),
-            [&](int64_t begin, int64_t end, std::span<std::byte> bytes) {
-                Scratch scratch(bytes);
-                Item *const items = scratch.take<Item>(job.items());
-                Packed *const other = scratch.take<Packed>(job.others());
-                for (int64_t r = begin; r < end; ++r) {
-                    const Storage *const row = results.row(r);
-                    results.put(r, job.selects() ? pick(job, row, items) : sorted(job, row, items, other), 0,
-                                job.kept);
+        parallel_for_with_scratch(job.rows(), kRange / job.extent + 1, args.scratch, job.scratch(),
+                                  [&](int64_t begin, int64_t end, std::span<std::byte> bytes) {
+                                      Scratch scratch(bytes);
+                                      Item *const items = scratch.take<Item>(job.items());
+                                      Packed *const other = scratch.take<Packed>(job.others());
+                                      for (int64_t r = begin; r < end; ++r)
+                                          results.put(r, first_of(job, results.row(r), items, other), 0,
+                                                      job.kept);
+                                  });
+    }
+
+    /// Nearly always all of them, which is no call.
+    template <class T>
+    static void put_neighbours(const T *from, int64_t count, T *to) {
+        if (count == SortJob::kColumns)
+            std::memcpy(to, from, SortJob::kColumns * sizeof(T));
+        else
+            std::copy_n(from, count, to);
+    }
+
+    /// Of kColumns neighbouring rows at a time.
+    static void columns(const SortJob &job, const LibraryArgs &args) {
+        constexpr int64_t kColumns = SortJob::kColumns;
+        const Results results(job, args);
+        SortJob dense = job;
+        dense.inner = 1;
+        const int64_t blocks = job.units() / job.outer;
+        const auto block = [&](int64_t unit, Scratch scratch) {
+            Storage *const from = scratch.take<Storage>(kColumns * job.extent);
+            Storage *const values = scratch.take<Storage>(kColumns * job.kept);
+            int64_t *const indices = scratch.take<int64_t>(kColumns * job.kept);
+            Packed *const items = scratch.take<Packed>(job.items());
+            Packed *const other = scratch.take<Packed>(job.others());
+            const int64_t o = unit / blocks, column = unit % blocks * kColumns,
+                          count = std::min(kColumns, job.inner - column);
+            const Storage *const in = results.in + o * job.extent * job.inner + column;
+            for (int64_t e = 0; e < job.extent; ++e)
+                for (int64_t c = 0; c < count; ++c)
+                    from[c * job.extent + e] = in[e * job.inner + c];
+            for (int64_t c = 0; c < count; ++c) {
+                const Storage *const row = from + c * job.extent;
+                const Packed *const first = first_of(dense, row, items, other);
+                for (int64_t i = 0; i < job.kept; ++i) {
+                    const int64_t place = first[i].place();
+                    values[i * kColumns + c] = row[place];
+                    indices[i * kColumns + c] = place;
                 }
-            });
+            }
+            for (int64_t i = 0; i < job.kept; ++i) {
+                const int64_t to = (o * job.kept + i) * job.inner + column;
+                if (job.wants_values())
+                    put_neighbours(values + i * kColumns, count, results.values + to);
+                if (job.wants_indices())
+                    put_neighbours(indices + i * kColumns, count, results.indices + to);
+            }
+        };
+        parallel_for_with_scratch(job.units(), kRange / (kColumns * job.extent) + 1, args.scratch,
+                                  job.scratch(), [&](int64_t begin, int64_t end, std::span<std::byte> bytes) {
+                                      for (int64_t unit = begin; unit < end; ++unit)
+                                          block(unit, Scratch(bytes));
+                                  });
     }
 
     /// One row after another, each on all threads.
@@ -259,7 +310,7 @@ int64_t sort_scratch(Ints ints, const ir::DeviceInfo &device) {
     if (job.empty())
         return 0;
     return job.shares_rows() ? job.scratch()
-                             : std::min<int64_t>(threads_for(device), job.rows()) * job.scratch();
+                             : std::min<int64_t>(threads_for(device), job.units()) * job.scratch();
 }
 
 void topk(const LibraryArgs &args) {
