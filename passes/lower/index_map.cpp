@@ -74,13 +74,15 @@ std::optional<Parts> apart(const Index &index, int64_t unit, std::span<const int
     return parts.low.constant + reach < unit ? std::optional(std::move(parts)) : std::nullopt;
 }
 
-/// What of an index that is never negative is a multiple of the unit wherever one is, as `high`, and the
-/// rest: the quotient by the unit is `high` and that of the rest. So a row's number does not stand in a
-/// division that only needs the place in the row.
+/// What of an index is a multiple of the unit wherever one is, as `high`, and the rest: the quotient by the
+/// unit is `high` and that of the rest, where nothing is subtracted, so that the rest is not negative. So a
+/// row's number does not stand in a division that only needs the place in the row.
 Parts multiples(const Index &index, int64_t unit) {
     Parts parts{{}, index};
     if (!index.words.empty() || index.constant < 0 ||
-        std::ranges::any_of(index.axes, [](int64_t c) { return c < 0; }))
+        std::ranges::any_of(
+            index.axes, [](int64_t c) { return c < 0; }) ||
+        std::ranges::any_of(index.terms, [](int64_t c) { return c < 0; }, &Index::Term::coefficient))
         return parts;
     const auto move = [&](int64_t &from, int64_t &to) {
         if (from != 0 && from % unit == 0) {

@@ -251,6 +251,18 @@ TEST(LowerClusters, ARowsNumberStandsInNoQuotient) {
     EXPECT_EQ(quotients, 1) << print(kernel);
 }
 
+/// Blocks of 6 and of 8 elements in reverse: no axes fit both, so that blocks are quotients of the place,
+/// which are subtracted before they are divided again.
+TEST(LowerClusters, BlocksInReverseAreDividedAsAWhole) {
+    GraphBuilder b;
+    const ValueId x = b.param(f32({12, 1}), "x"), y = b.param(f32({24}), "y");
+    const auto reversed = [&](ValueId v, Shape blocks) {
+        return b.reshape(b.add(Op::Flip, {b.reshape(v, blocks)}, {1, 0}), Shape({24}));
+    };
+    const ValueId twice = b.broadcast(x, Shape({12, 2}));
+    check(finish(b, {b.binary(Op::Add, reversed(twice, Shape({4, 6})), reversed(y, Shape({3, 8})))}));
+}
+
 TEST(LowerClusters, AnUpdateWritesOnlyItsSlice) {
     GraphBuilder b;
     const ValueId x = b.param(f32({30, 20}), "x"), y = b.param(f32({5, 4}), "y");
