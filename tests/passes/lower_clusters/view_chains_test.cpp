@@ -1,0 +1,82 @@
+/// Chains of views, fused with each other: whatever blocks they cut, reverse and exchange, what is read are
+/// the right elements. Blocks of 8 and of 9 of 72 elements have no axes in common, so that places are
+/// quotients and remainders of each other.
+
+#include "ir/graph/builder.h"
+#include "support/graph_inputs.h"
+#include "support/run_lowered.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <random>
+
+namespace lz {
+namespace {
+
+using namespace ir;
+using test::finish;
+
+constexpr int64_t kElements = 72;
+
+class Chains {
+public:
+    explicit Chains(uint32_t seed) : random_(seed) {}
+
+    Graph draw() {
+        const int64_t axis = 0;
+        const ValueId all = b_.binary(Op::Add, chain(), chain());
+        const ValueId rows = b_.reshape(b_.binary(Op::Sub, all, chain()), shape());
+        return finish(b_, {all, b_.reduce(Op::ReduceMax, rows, {&axis, 1}), b_.unary(Op::Neg, rows)});
+    }
+
+private:
+    int64_t below(int64_t n) { return std::uniform_int_distribution<int64_t>(0, n - 1)(random_); }
+
+    /// Of all elements, in 1 to 4 axes.
+    Shape shape() {
+        std::vector<int64_t> extents(static_cast<size_t>(1 + below(4)), 1);
+        for (const int64_t factor : {2, 2, 2, 3, 3})
+            extents[static_cast<size_t>(below(static_cast<int64_t>(extents.size())))] *= factor;
+        return Shape(extents);
+    }
+    ValueId chain() {
+        const int64_t whole = std::array<int64_t, 4>{72, 36, 24, 12}[static_cast<size_t>(below(4))];
+        ValueId v = b_.param({DType::I64, {whole, 1}, kCpu}, "x" + std::to_string(count_++));
+        v = b_.broadcast(v, Shape({whole, kElements / whole}));
+        for (int64_t steps = 1 + below(4); steps > 0; --steps) {
+            const Shape now = shape();
+            v = b_.reshape(v, now);
+            const int64_t axis = below(now.rank());
+            if (below(3) > 0)
+                v = b_.add(Op::Flip, {v}, {1, axis});
+            if (below(3) == 0) {
+                std::vector<int64_t> axes(static_cast<size_t>(now.rank()));
+                std::iota(axes.begin(), axes.end(), 0);
+                std::ranges::shuffle(axes, random_);
+                v = b_.permute(v, axes);
+            }
+        }
+        return b_.reshape(v, Shape({kElements}));
+    }
+
+    GraphBuilder b_;
+    std::mt19937 random_;
+    int count_ = 0;
+};
+
+TEST(LowerClusters, ChainsOfViewsReadTheRightElements) {
+    for (uint32_t seed = 0; seed < 1500; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        const Graph graph = Chains(seed).draw();
+        const auto inputs = test::random_inputs(graph);
+        const auto expected = interpret(graph, inputs), got = test::run_lowered(graph, inputs, true);
+        for (size_t i = 0; i < expected.size(); ++i)
+            ASSERT_EQ(to_doubles(got[i]), to_doubles(expected[i])) << "result " << i;
+    }
+}
+
+} // namespace
+} // namespace lz
