@@ -74,9 +74,9 @@ std::optional<Parts> apart(const Index &index, int64_t unit, std::span<const int
     return parts.low.constant + reach < unit ? std::optional(std::move(parts)) : std::nullopt;
 }
 
-/// What of an index is a multiple of the unit wherever one is, as `high`, and the rest: the quotient by the
-/// unit is `high` and that of the rest, where nothing is subtracted, so that the rest is not negative. So a
-/// row's number does not stand in a division that only needs the place in the row.
+/// Splits off `high`, what is a multiple of the unit at every point: the quotient by the unit is `high` plus
+/// that of the rest. Only where no coefficient is negative, because the rest must not be. So a row's number
+/// stands in no division that needs the place in the row alone.
 Parts multiples(const Index &index, int64_t unit) {
     Parts parts{{}, index};
     if (!index.words.empty() || index.constant < 0 ||

@@ -240,7 +240,7 @@ private:
             if (found >= 0 || instr.op != KOp::Load || !a->terms.empty() || a->predicate != kNoValue)
                 return;
             const AxisStride *last = along(*a, phase.grid.back());
-            if (!last || last->cls == StrideClass::Contiguous)
+            if (!last || last->cls != StrideClass::Strided)
                 return;
             for (const AxisStride &s : a->strides)
                 if (s.cls == StrideClass::Contiguous && extent(s.axis) >= kLeastTile &&

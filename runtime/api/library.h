@@ -85,9 +85,8 @@ struct LibraryFunction : ir::LibraryRule {
 ///  - `cumsum`, `cumprod`: in, out. Ints: dtype, outer, extent, inner. Of floats in the order of
 ///    ir::kScanChunk.
 ///  - `cummax`, `cummin`: in, values, places (i64). Ints: dtype, outer, extent, inner, wanted.
-///  - `sort`, `topk`: in, values, indices (i64). Ints: dtype, outer, extent, inner, descending, the count,
-///  which
-///    is the extent or the first so many, wanted.
+///  - `sort`, `topk`: in, values, indices (i64). Ints: dtype, outer, extent, inner, descending, how many of
+///    each row (of `sort` the extent), wanted.
 ///  - `scatter`: x, index, source, out, which may be x. Ints: dtype, dtype of the index, axis, reduce, source
 ///    node, the strides of the index (outer, along, inner; 0 where it is repeated), rank, extents of x..,
 ///    extents of the index as repeated..

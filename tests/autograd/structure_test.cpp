@@ -116,6 +116,8 @@ TEST(Gradients, Reductions) {
         of("max over an axis", [](const Tensor &x) { return x.max(0).values; }, {3, 2}),
         of("cumsum", [](const Tensor &x) { return x.cumsum(1); }, {2, 4}),
         of("cumprod", [](const Tensor &x) { return x.cumprod(0); }, {4, 2}),
+        of("cummax", [](const Tensor &x) { return x.cummax(1).values * x; }, {2, 4}),
+        of("cummin", [](const Tensor &x) { return x.cummin(0).values; }, {4, 2}),
         of("var", [](const Tensor &x) { return x.var(1); }, {2, 4}),
         of("std", [](const Tensor &x) { return x.std(); }, {5}),
         of("norm", [](const Tensor &x) { return x.norm(); }, {5}),
@@ -132,6 +134,10 @@ TEST(Gradients, Reductions) {
     // The zeros of a relu: its second derivatives pass through a division by what is 0.
     check_gradients([](const Inputs &i) { return (i[0] * (i[0] > 0)).cumprod(-1); },
                     {lz::tensor<double>({0.5, -1, 2, 1.5})});
+    // What comes from several places of the result is added; of equals the last is the one.
+    Tensor running = lz::tensor({1.0, 3.0, 3.0, 2.0}, {.requires_grad = true});
+    running.cummax(0).values.backward(lz::tensor({1.0, 10.0, 100.0, 1000.0}));
+    EXPECT_EQ(running.grad().to_vector<float>(), (std::vector<float>{1, 10, 1100, 0}));
     Tensor tie = lz::tensor({1.0, 3.0, 3.0}, {.requires_grad = true});
     tie.amax().backward();
     EXPECT_EQ(tie.grad().to_vector<float>(), (std::vector<float>{0, 0.5, 0.5}));

@@ -241,6 +241,8 @@ TEST(Schedules, ASchedulesRatesCompileNothing) {
     LZ_NEEDS_JIT();
     Tensor w = leaf(lz::randn({7}));
     AdamW optimizer({w}, 0.1);
+    const std::vector<double> rates(optimizer.param_groups().size(), 0.5);
+    OneCycleLR(optimizer, {.max_lr = rates, .total_steps = 10});
     OneCycleLR schedule(optimizer, {.max_lr = 0.5, .total_steps = 10});
     for (int step = 0; step < 10; ++step, schedule.step()) {
         if (step == 2)

@@ -175,7 +175,6 @@ TEST_P(Library, ScansFoldAlongTheAxisFromTheFirstElementOn) {
         }
 }
 
-/// The first `count` elements of what sort gives, where most of them tie.
 TEST_P(Library, ExtremesSoFarAreTheLastOfEqualsAndNaNFromThereOn) {
     const double nan = std::numeric_limits<double>::quiet_NaN(),
                  inf = std::numeric_limits<double>::infinity();
@@ -214,6 +213,7 @@ TEST_P(Library, ExtremesSoFarAreTheLastOfEqualsAndNaNFromThereOn) {
         }
 }
 
+/// The first `count` elements of what sort gives, where most of them tie.
 TEST_P(Library, TopkGivesWhatSortBeginsWith) {
     const double nan = std::numeric_limits<double>::quiet_NaN(),
                  inf = std::numeric_limits<double>::infinity();
@@ -223,6 +223,9 @@ TEST_P(Library, TopkGivesWhatSortBeginsWith) {
                                             {40, 37, 1},
                                             {2, 8, 1},
                                             {1, 4096, 3},
+                                            {2, 70, 20},
+                                            {1, 700, 9},
+                                            {1, 40000, 1},
                                             {0, 9, 2}})
             for (int64_t count : {int64_t{0}, int64_t{1}, int64_t{3}, extent / 8, extent / 3, extent}) {
                 if (count > extent)
@@ -294,6 +297,10 @@ TEST_P(Library, SortIsStableWithNaNLastOrFirstWhenDescending) {
                                             {9, 48, 1},
                                             {1, 40000, 1},
                                             {1, 33000, 2},
+                                            {2, 70, 20},
+                                            {1, 3000, 9},
+                                            {3, 200, 17},
+                                            {1, 60, 8},
                                             {1, 1, 1},
                                             {0, 3, 3},
                                             {2, 0, 2}}) {
@@ -319,6 +326,7 @@ TEST(LibrarySort, KeysOf64BitsAreSortedByAllOfThem) {
         {"both ends", [&] { return any() & INT64_C(-0x7FFFFFFFFFFFFF01); }},
         {"few high parts", [&] { return (any() & INT64_C(0x7000000000000000)) | (any() & 0xFFFFFF); }},
         {"pairs", [&] { return (any() % 1000) << 40 | (any() & 1); }},
+        {"few of both signs", [&] { return any() % 100; }},
         {"one", [] { return INT64_C(-7); }},
     };
     for (const auto &[kind, draw] : kinds)
@@ -344,7 +352,7 @@ TEST(LibrarySort, KeysOf64BitsAreSortedByAllOfThem) {
             }
 }
 
-/// A result that nobody reads stays as it is; the other is as ever.
+/// A result that nobody reads need not be made; the other is as ever.
 TEST_P(Library, ResultsThatNobodyReadsNeedNotBeMade) {
     for (auto [outer, extent, inner] : {std::array<int64_t, 3>{3, 200, 1}, {2, 70, 20}, {1, 40000, 1}})
         for (const char *symbol : {"sort", "topk", "cummax", "cummin"}) {

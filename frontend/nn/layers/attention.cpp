@@ -48,7 +48,7 @@ Tensor functional::scaled_dot_product_attention(const Tensor &query, const Tenso
         if (of->dim(loc) < 2)
             throw ShapeError(
                 fmt::format("scaled_dot_product_attention: the {} is {}; it needs 2 axes or more, "
-                            "positions and what stands there",
+                            "positions and features",
                             name, text(of->sizes(loc))),
                 loc);
     const int64_t extent = query.size(-1, loc);
@@ -61,7 +61,7 @@ Tensor functional::scaled_dot_product_attention(const Tensor &query, const Tenso
     if (value.size(-2, loc) != key.size(-2, loc))
         throw ShapeError(
             fmt::format("scaled_dot_product_attention: the key is {} and the value {}; they need "
-                        "as many positions, which are the last axis but one",
+                        "the same number of positions, their last axes but one",
                         text(key.sizes(loc)), text(value.sizes(loc))),
             loc);
     const double factor = scale.value_or(detail::one_by_root(extent));

@@ -60,8 +60,10 @@ Tensor group_norm(const Tensor &x, int64_t num_groups, const Tensor &weight, con
     if (!is_floating_point(dtype))
         throw DTypeError(fmt::format("group_norm: the input must be floats, not {}", lz::name(dtype)), loc);
     const Tensor v = is_half(dtype) ? x.to(f32, loc) : x;
-    if (x.numel() == 0) // no group has a mean
-        return scaled(v, weight, bias, loc).to(dtype, loc);
+    if (x.numel() == 0) { // no group has a mean
+        const Tensor none = scaled(v, weight, bias, loc);
+        return is_half(dtype) ? none.to(dtype, loc) : none;
+    }
     const Tensor rows = v.reshape({n, num_groups, -1}, loc);
     // What is the same for all places of a channel is computed once for each of them: then the loop over
     // places has nothing but numbers, where rows of several channels would ask for each element which one it

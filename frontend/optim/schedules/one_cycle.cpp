@@ -38,14 +38,14 @@ private:
 } // namespace
 
 OneCycleLR::OneCycleLR(Optimizer &optimizer, const OneCycleOptions &options, int64_t last_epoch, Location loc)
-    : LRScheduler(optimizer, last_epoch), options_(options), max_(options.max_lr) {
+    : LRScheduler(optimizer, last_epoch), options_(options), max_(options.max_lr.numbers()) {
     check_option(options.total_steps >= 1, "OneCycleLR", "total_steps",
                  static_cast<double>(options.total_steps), "at least 1", loc);
     check_option(options.pct_start >= 0 && options.pct_start <= 1, "OneCycleLR", "pct_start",
                  options.pct_start, "in [0, 1]", loc);
     std::vector<OptimizerParamGroup> &groups = optimizer.param_groups();
     if (max_.size() == 1)
-        max_.assign(groups.size(), options.max_lr[0]);
+        max_.assign(groups.size(), double{max_[0]});
     if (max_.size() != groups.size())
         throw StateError(fmt::format("OneCycleLR: max_lr has {} rates and the optimizer {} groups; it needs "
                                      "one, or one a group",

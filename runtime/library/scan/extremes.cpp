@@ -12,7 +12,7 @@ namespace lz::runtime {
 
 namespace {
 
-/// Elements worth handing to another thread.
+/// Elements worth handing to another thread: some 15 us.
 constexpr int64_t kRange = 16384;
 /// Running values side by side across `inner`.
 constexpr int64_t kColumns = 256;

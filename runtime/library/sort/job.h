@@ -33,9 +33,9 @@ struct SortJob {
         return !partitions() && !selects() && has_places() && rows() <= kFewRows && parts() > 1;
     }
     int64_t parts() const { return std::min(extent / kLeastPart, kMostParts); }
-    /// Items know their place by 32 bits.
+    /// Places fit 32 bits.
     bool has_places() const { return extent <= INT64_C(0xFFFFFFFF); }
-    /// And the whole key with it; what is not picked from needs no more than a part of the key at a time.
+    /// Key and place fit one word: keys of up to 32 bits, or wider ones that are sorted by 32 bits at a time.
     bool packs() const { return has_places() && (ir::size_of(dtype) <= 4 || !selects()); }
 
     /// Rows lie side by side, each of its elements in a line of memory of its own: some rows are copied
@@ -76,9 +76,9 @@ private:
     /// Elements are picked before they are sorted if a row has so many times as many. The room for what is
     /// picked is twice as much as is wanted, and this.
     static constexpr int64_t kLeastRest = 8, kMorePicked = 16;
-    /// A part of a row that is worth a thread's while.
+    /// A part of a row that is worth a thread's while: some 50 us.
     static constexpr int64_t kLeastPart = 1 << 14, kMostParts = 64, kFewRows = 8;
-    static constexpr int64_t kMostStaged = 1 << 20; ///< bytes
+    static constexpr int64_t kMostStaged = 1 << 20; ///< bytes: what a second-level cache holds
 };
 
 /// For rows of truths: each element goes to the next place of its kind. That is how the positions where a

@@ -7,7 +7,8 @@
 
 namespace lz::runtime {
 
-/// From this length on counting digits beats comparing.
+/// From this length on counting digits beats comparing (Zen 4: of 32 random f32 17 ns an element, 14 by
+/// comparing; of 64 11 and 18).
 inline constexpr int64_t kRadixLength = 48;
 /// Of digits of 8 bits. Those of 11 take a pass less of four, but as many places to write to at a time drive
 /// each other out of the first-level cache: of a million random f32 14 ns an element, not 7 (Zen 4).

@@ -4,9 +4,10 @@
 #include "runtime/library/sort/job.h"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cstring>
+#include <limits>
+#include <mutex>
 #include <type_traits>
 
 namespace lz::runtime {
@@ -67,33 +68,54 @@ private:
         return Item::make(ordered_key(job, in[place * job.inner]), place);
     }
 
-    /// What of the keys is sorted by first: the highest 32 bits in which they differ.
+    /// Where keys of 64 bits lie, and the bits in which any of them differ.
+    struct Range {
+        uint64_t lowest = std::numeric_limits<uint64_t>::max(), highest = 0, differing = 0;
+        void add(const Range &other) {
+            lowest = std::min(lowest, other.lowest);
+            highest = std::max(highest, other.highest);
+            differing |= other.differing;
+        }
+    };
+    static Range range_of(const SortJob &job, const Storage *in, int64_t begin, int64_t end) {
+        const uint64_t first = key_of<D>(in[0]);
+        Range range;
+        for (int64_t i = begin; i < end; ++i) {
+            const uint64_t key = key_of<D>(in[i * job.inner]);
+            range.add({key, key, key ^ first});
+        }
+        return range;
+    }
+    /// What is sorted by first: of keys of 64 bits the highest 32 in which their distances differ, from the
+    /// lowest or to the highest of them.
     struct Digits {
         int bits = 8 * static_cast<int>(sizeof(Key)), shift = 0;
         bool all = true; ///< they do not differ in others
+        uint64_t lowest = 0, highest = 0;
+        uint64_t distance(const SortJob &job, Storage value) const {
+            const uint64_t key = key_of<D>(value);
+            return job.descending ? highest - key : key - lowest;
+        }
     };
-    static Digits digits_of(uint64_t differing) {
-        if (differing == 0)
-            return {0, 0, true};
-        const int low = std::countr_zero(differing), high = 64 - std::countl_zero(differing);
-        return high - low <= 32 ? Digits{high - low, low, true} : Digits{32, high - 32, false};
+    static Digits digits_of(const Range &range) {
+        if (range.differing == 0)
+            return {0, 0, true, range.lowest, range.highest};
+        const int low = std::countr_zero(range.differing),
+                  high = 64 - std::countl_zero(range.highest - range.lowest);
+        const bool all = high - low <= 32;
+        return {std::min(high - low, 32), all ? low : high - 32, all, range.lowest, range.highest};
     }
-    /// Bits in which the keys of [begin, end) differ from the first one of the row.
-    static uint64_t differing(const SortJob &job, const Storage *in, int64_t begin, int64_t end) {
-        const uint64_t first = key_of<D>(in[0]);
-        uint64_t all = 0;
-        for (int64_t i = begin; i < end; ++i)
-            all |= key_of<D>(in[i * job.inner]) ^ first;
-        return all;
-    }
-    static void fill(const SortJob &job, const Storage *in, Digits digits, Packed *items, int64_t begin,
-                     int64_t end) {
-        for (int64_t i = begin; i < end; ++i)
-            items[i] = Packed::make(
-                static_cast<uint32_t>(uint64_t{ordered_key(job, in[i * job.inner])} >> digits.shift), i);
+    static void fill(const SortJob &job, const Storage *in, const Digits &digits, Packed *items,
+                     int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+            const Storage x = in[i * job.inner];
+            const uint64_t key = kPacks ? ordered_key(job, x) : digits.distance(job, x) >> digits.shift;
+            items[i] = Packed::make(static_cast<uint32_t>(key), i);
+        }
     }
     /// Runs of items whose keys agree in what has been sorted by are sorted by the bits below.
-    static void settle(const SortJob &job, const Storage *in, Digits digits, Packed *items, Packed *other) {
+    static void settle(const SortJob &job, const Storage *in, const Digits &digits, Packed *items,
+                       Packed *other) {
         const uint64_t mask = (uint64_t{1} << digits.shift) - 1;
         for (int64_t i = 0; i < job.extent;) {
             const int64_t first = i;
@@ -105,7 +127,7 @@ private:
                 continue;
             for (int64_t k = first; k < i; ++k) {
                 const int64_t place = items[k].place();
-                items[k] = Packed::make(ordered_key(job, in[place * job.inner]) & mask, place);
+                items[k] = Packed::make(digits.distance(job, in[place * job.inner]) & mask, place);
             }
             Packed *const at = radix_sort(items + first, other + first, n, digits.shift);
             if (at != items + first)
@@ -116,7 +138,7 @@ private:
     template <class Item>
     static const Item *sorted(const SortJob &job, const Storage *in, Item *items, Packed *other) {
         if constexpr (std::is_same_v<Item, Packed>) {
-            const Digits digits = kPacks ? Digits() : digits_of(differing(job, in, 0, job.extent));
+            const Digits digits = kPacks ? Digits() : digits_of(range_of(job, in, 0, job.extent));
             fill(job, in, digits, items, 0, job.extent);
             Packed *const all = radix_sort(items, other, job.extent, digits.bits);
             if (!digits.all)
@@ -282,9 +304,12 @@ private:
             const Storage *const in = results.row(r);
             Digits digits;
             if constexpr (!kPacks) {
-                std::atomic<uint64_t> all = 0;
+                std::mutex mutex;
+                Range all;
                 for_parts(job.extent, [&](int64_t begin, int64_t end) {
-                    all.fetch_or(differing(job, in, begin, end), std::memory_order_relaxed);
+                    const Range range = range_of(job, in, begin, end);
+                    const std::lock_guard lock(mutex);
+                    all.add(range);
                 });
                 digits = digits_of(all);
             }

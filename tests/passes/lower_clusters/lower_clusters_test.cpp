@@ -13,6 +13,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <set>
@@ -261,6 +263,36 @@ TEST(LowerClusters, BlocksInReverseAreDividedAsAWhole) {
     };
     const ValueId twice = b.broadcast(x, Shape({12, 2}));
     check(finish(b, {b.binary(Op::Add, reversed(twice, Shape({4, 6})), reversed(y, Shape({3, 8})))}));
+}
+
+TEST(LowerClusters, WhatIsFlippedAlongTheVectorIsReadBackwards) {
+    GraphBuilder b;
+    const ValueId x = b.param(f32({5, 70}), "x");
+    const Graph graph = finish(b, {b.unary(Op::Exp, b.add(Op::Flip, {x}, {2, 0, 1}))});
+    check(graph);
+    const auto lowered = passes::lower_clusters(passes::fuse(graph, test_target()), test_target());
+    const auto &accesses = lowered.kernels[0].accesses;
+    EXPECT_TRUE(std::ranges::any_of(accesses, [](const Access &access) {
+        return std::ranges::find(access.strides, StrideClass::Reversed, &AxisStride::cls) !=
+               access.strides.end();
+    })) << print(lowered.kernels[0]);
+}
+
+TEST(LowerClusters, LibraryCallsAreToldWhichResultsAreRead) {
+    for (const Op op : {Op::Sort, Op::TopK, Op::CumMax, Op::CumMin})
+        for (const int64_t wanted : {1, 2, 3}) {
+            GraphBuilder b;
+            const ValueId x = b.param(f32({20}), "x");
+            const ValueId values = op == Op::Sort   ? b.add(op, {x}, {0, 0})
+                                   : op == Op::TopK ? b.add(op, {x}, {0, 1, 7})
+                                                    : b.add(op, {x}, {0});
+            // Places have a reader, though they are no result.
+            const Graph graph = wanted == 1   ? finish(b, {values})
+                                : wanted == 2 ? finish(b, {b.cast(values + 1, DType::F32)})
+                                              : finish(b, {values, b.cast(values + 1, DType::F32)});
+            const auto lowered = passes::lower_clusters(passes::fuse(graph, test_target()), test_target());
+            EXPECT_EQ(lowered.steps[0].ints.back().constant, wanted) << name(op);
+        }
 }
 
 TEST(LowerClusters, AnUpdateWritesOnlyItsSlice) {

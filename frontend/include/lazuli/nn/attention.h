@@ -17,7 +17,9 @@ namespace functional {
 
 /// softmax(q k^T * scale + mask) v over the last two axes; axes before them broadcast. A mask of bool says
 /// who takes part, one of floats is added. With `is_causal` position i attends to positions up to i. `scale`
-/// is 1 / sqrt(extent of q's last axis) unless given. Throws StateError for a mask beside `is_causal`.
+/// is 1 / sqrt(extent of q's last axis) unless given. Throws StateError for a mask beside `is_causal`,
+/// and ShapeError for fewer than two axes, queries and keys of other lengths, and other numbers of keys and
+/// values.
 LZ_API Tensor scaled_dot_product_attention(const Tensor &query, const Tensor &key, const Tensor &value,
                                            const Tensor &attn_mask = {}, double dropout_p = 0,
                                            bool is_causal = false, std::optional<double> scale = std::nullopt,

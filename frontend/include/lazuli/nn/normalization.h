@@ -11,7 +11,8 @@ namespace nn {
 namespace functional {
 
 /// Over the channels of each group (axis 1) and all axes behind, then times weight and plus bias of each
-/// channel, which may be left out. Throws ShapeError where the groups do not divide the channels.
+/// channel, which may be left out. Throws ShapeError where the groups do not divide the channels, and
+/// DTypeError for other than floats.
 LZ_API Tensor group_norm(const Tensor &x, int64_t num_groups, const Tensor &weight = {},
                          const Tensor &bias = {}, double eps = 1e-5, Location loc = Location::current());
 /// Over all axes but the channels' (axis 1): by the batch's own mean and variance if `training` or where

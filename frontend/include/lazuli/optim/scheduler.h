@@ -17,11 +17,13 @@
 #include "lazuli/optim/optimizer.h"
 
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lz {
@@ -229,9 +231,16 @@ private:
 };
 
 /// One number for all groups, or one for each.
-struct EachGroup : std::vector<double> {
-    using std::vector<double>::vector;
-    EachGroup(double all) : std::vector<double>(1, all) {} // NOLINT: meant to convert
+class EachGroup {
+public:
+    EachGroup() = default;
+    EachGroup(double all) : numbers_(1, all) {}                        // NOLINT: meant to convert
+    EachGroup(std::vector<double> each) : numbers_(std::move(each)) {} // NOLINT
+    EachGroup(std::initializer_list<double> each) : numbers_(each) {}
+    const std::vector<double> &numbers() const { return numbers_; }
+
+private:
+    std::vector<double> numbers_;
 };
 
 /// What OneCycleLR is told.
