@@ -234,9 +234,13 @@ private:
 class EachGroup {
 public:
     EachGroup() = default;
-    EachGroup(double all) : numbers_(1, all) {}                        // NOLINT: meant to convert
+    /// One number for all.
+    EachGroup(double all) : numbers_(1, all) {} // NOLINT: meant to convert
+    /// One for each group, in their order.
     EachGroup(std::vector<double> each) : numbers_(std::move(each)) {} // NOLINT
+    /// One for each group, in their order.
     EachGroup(std::initializer_list<double> each) : numbers_(each) {}
+    /// What was said: one number, or one a group.
     const std::vector<double> &numbers() const { return numbers_; }
 
 private:
