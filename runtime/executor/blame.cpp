@@ -100,6 +100,28 @@ ir::Failure failure_of(const ir::Program &program, uint32_t step, uint32_t segme
         node};
 }
 
+Blame::Blame(const ir::Program &program)
+    : program_(&program), buffers_(program.buffers.size(), kUnharmed),
+      same_as_(program.buffers.size(), ir::kNone) {
+    for (const ir::Step &step : program.steps) {
+        if (step.kind != ir::StepKind::Launch || std::ranges::any_of(step.segments, [](const ir::Segment &s) {
+                return std::ranges::any_of(s.items, [](int64_t items) { return items > 0; });
+            }))
+            continue;
+        for (const ir::ByteRange &to : step.accesses)
+            for (const ir::ByteRange &from : step.accesses)
+                if (to.write && !from.write && to.buffer != from.buffer &&
+                    share_memory(program, to.buffer, from.buffer))
+                    same_as_[to.buffer] = from.buffer;
+    }
+}
+
+int32_t Blame::loss(uint32_t buffer) const {
+    while (buffers_[buffer] == kUnharmed && same_as_[buffer] != ir::kNone)
+        buffer = same_as_[buffer];
+    return buffers_[buffer];
+}
+
 uint32_t Blame::number_of(ir::Failure failure) {
     // Several checks may stand for one operation: it fails once.
     const auto same = std::ranges::find_if(failures_, [&](const ir::Failure &f) {
@@ -152,13 +174,13 @@ std::vector<int32_t> Blame::lost_operands(const ir::Step &step, const ir::Segmen
         const ir::BufferMode mode = kernel.buffers[b].mode;
         if (buffer == ir::kNone || (mode != ir::BufferMode::In && mode != ir::BufferMode::InOut))
             continue;
-        lost[b] = buffers_[buffer];
+        lost[b] = loss(buffer);
         if (mode == ir::BufferMode::In)
             continue;
         // The value that is updated in place is a buffer of its own in the same memory.
         for (const ir::ByteRange &access : step.accesses)
             if (!access.write && lost[b] == kUnharmed && share_memory(*program_, access.buffer, buffer))
-                lost[b] = buffers_[access.buffer];
+                lost[b] = loss(access.buffer);
     }
     return lost;
 }
@@ -168,13 +190,13 @@ bool Blame::harmed(uint32_t s, uint32_t segment) {
     if (step.kind != ir::StepKind::Launch)
         // A written buffer that is lost: another part of the same value failed.
         return std::ranges::any_of(uses_of(*program_, step, segment),
-                                   [&](const BufferUse &use) { return buffers_[use.buffer] != kUnharmed; });
+                                   [&](const BufferUse &use) { return loss(use.buffer) != kUnharmed; });
     const ir::KernelFlow &flow = this->flow(step.kernel);
     const ir::Segment &part = step.segments[segment];
     const std::vector<int32_t> lost = lost_operands(step, part);
     for (size_t b = 0; b < part.buffers.size(); ++b)
         if (is_result(program_->kernels[step.kernel].buffers[b].mode) && part.buffers[b] != ir::kNone &&
-            buffers_[part.buffers[b]] == kUnharmed && reason(flow.stored[b], lost) == kUnharmed)
+            loss(part.buffers[b]) == kUnharmed && reason(flow.stored[b], lost) == kUnharmed)
             return false;
     return true;
 }
@@ -230,8 +252,8 @@ void Blame::settle_segment(uint32_t s, uint32_t segment, std::span<const ir::Fau
 
 void Blame::settle_call(uint32_t s, std::span<const ir::Fault> faults) {
     for (const BufferUse &use : uses_of(*program_, program_->steps[s], 0))
-        if (buffers_[use.buffer] != kUnharmed)
-            return mark(s, 0, buffers_[use.buffer]);
+        if (const int32_t lost = loss(use.buffer); lost != kUnharmed)
+            return mark(s, 0, lost);
     for (const ir::Fault &fault : faults)
         if (fault.code.load(std::memory_order_acquire) != 0)
             lose(s, 0, failure_of(*program_, s, 0, fault));
@@ -255,7 +277,7 @@ RunReport Blame::report() {
     for (ir::Failure &failure : failures_)
         report.failures.push_back({std::move(failure), {}});
     for (uint32_t r = 0; r < program_->results.size(); ++r)
-        if (int32_t f = buffers_[program_->results[r]]; f >= 0)
+        if (int32_t f = loss(program_->results[r]); f >= 0)
             report.failures[static_cast<size_t>(f)].results.push_back(r);
         else if (f <= kFirstInput)
             report.inherited.push_back({r, static_cast<uint32_t>(kFirstInput - f)});

@@ -31,8 +31,7 @@ bool share_memory(const ir::Program &program, uint32_t a, uint32_t b);
 /// harmless operand in place of a bad one.
 class Blame {
 public:
-    explicit Blame(const ir::Program &program)
-        : program_(&program), buffers_(program.buffers.size(), kUnharmed) {}
+    explicit Blame(const ir::Program &program);
 
     /// Segment `segment` of `step` failed by itself: what it writes is lost. Returns the failure's number.
     uint32_t lose(uint32_t step, uint32_t segment, ir::Failure failure);
@@ -40,7 +39,7 @@ public:
     void lose_by(uint32_t step, uint32_t segment, uint32_t failure);
     /// A result that is not computed, though it could be: likewise.
     void lose_result(uint32_t result, uint32_t failure);
-    bool is_lost(uint32_t result) const { return buffers_[program_->results[result]] != kUnharmed; }
+    bool is_lost(uint32_t result) const { return loss(program_->results[result]) != kUnharmed; }
     /// The parameter's value turned out to be lost.
     void lose_input(uint32_t param);
     /// Whether all that the segment would write is lost, so that it need not run.
@@ -60,6 +59,8 @@ private:
     /// Lost by parameter p: kFirstInput - p.
     static constexpr int32_t kFirstInput = -3;
 
+    /// By which failure the buffer is lost.
+    int32_t loss(uint32_t buffer) const;
     const ir::KernelFlow &flow(uint32_t kernel);
     std::vector<int32_t> lost_operands(const ir::Step &step, const ir::Segment &segment) const;
     void settle_segment(uint32_t step, uint32_t segment, std::span<const ir::Fault> faults);
@@ -69,6 +70,9 @@ private:
 
     const ir::Program *program_;
     std::vector<int32_t> buffers_; ///< index of the failure by which each was lost
+    /// Of a buffer that only a launch of no work items updates in place, which is not run and so never
+    /// settled: what it is an update of. kNone: of other buffers.
+    std::vector<uint32_t> same_as_;
     std::vector<ir::Failure> failures_;
     std::map<uint32_t, ir::KernelFlow> flows_; ///< by kernel
 };

@@ -147,6 +147,23 @@ TEST(DevicesFuzz, SeedsThatFoundErrorsStayRight) {
     test::expect_right_losses(1, 770160, options_of);
 }
 
+/// A launch that has nothing to do is not run; what it would have updated in place is lost all the same. The
+/// stream keeps it from being simplified away.
+TEST(DevicesFuzz, AnUpdateByNothingPassesOnWhatWasLost) {
+    LZ_NEEDS_GPUS();
+    make_streams();
+    const ir::Graph graph = ir::parse_graph(R"(lazuli 1
+graph @update(%x: i8[4,1] @cpu = dense<[[1], [0], [2], [3]]>, %none: i8[0,1] @cuda:0 = random(1)) {
+  %0 = div %x, %x : i8[4,1] @cpu rec(6) loc("model.cpp":12)
+  %1 = transfer %0 {to=cuda:0} : i8[4,1] @cuda:0 rec(11) loc("model.cpp":15)
+  %2 = update_slice %1, %none {starts=[4,0], steps=[2,2]} : i8[4,1] @cuda:0 stream(8) rec(12) loc("model.cpp":18)
+  %3 = neg %2 : i8[4,1] @cuda:0 rec(13) loc("model.cpp":19)
+  return %2, %3
+}
+)");
+    EXPECT_EQ(test::wrong_losses(graph), "");
+}
+
 TEST(DevicesFuzz, FourThreadsRunProgramsOnTheSameGpusAtOnce) {
     LZ_NEEDS_GPUS();
     make_streams();

@@ -69,6 +69,10 @@ private:
 
 } // namespace
 
+std::string wrong_losses(const ir::Graph &graph) {
+    return Losses().wrong(graph, {});
+}
+
 void expect_right_losses(int64_t programs, uint64_t first,
                          const std::function<RandomGraphOptions(uint64_t seed)> &options_of) {
     Losses losses;

@@ -5,8 +5,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
 namespace lz::test {
+
+/// What is lost of the graph and should not be, or the other way round, as below; "" where nothing is wrong.
+std::string wrong_losses(const ir::Graph &graph);
 
 /// Runs random programs with divisors that are zero and indices out of range, from seed `first` on (0:
 /// without end), and expects that all and only what depends on an operation that failed is lost, as the
