@@ -153,7 +153,7 @@ TEST(DevicesFuzz, AnUpdateByNothingPassesOnWhatWasLost) {
     LZ_NEEDS_GPUS();
     make_streams();
     const ir::Graph graph = ir::parse_graph(R"(lazuli 1
-graph @update(%x: i8[4,1] @cpu = dense<[[1], [0], [2], [3]]>, %none: i8[0,1] @cuda:0 = random(1)) {
+graph @update(%x: i8[4,1] @cpu = dense<[1, 0, 2, 3]>, %none: i8[0,1] @cuda:0 = random(1)) {
   %0 = div %x, %x : i8[4,1] @cpu rec(6) loc("model.cpp":12)
   %1 = transfer %0 {to=cuda:0} : i8[4,1] @cuda:0 rec(11) loc("model.cpp":15)
   %2 = update_slice %1, %none {starts=[4,0], steps=[2,2]} : i8[4,1] @cuda:0 stream(8) rec(12) loc("model.cpp":18)
