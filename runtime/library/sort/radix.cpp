@@ -49,6 +49,7 @@ Packed *radix_sort(Packed *items, Packed *other, int64_t n, int bits) {
 
 namespace {
 
+/// One pass over items that threads share in parts.
 class Shared {
 public:
     Shared(int64_t n, int64_t parts, uint32_t *counts) : n_(n), parts_(parts), counts_(counts) {}
@@ -64,10 +65,12 @@ public:
             }
         });
         uint32_t most = 0;
-        for (int64_t k = 0, sum = 0; k < kDigits;
-             ++k, most = std::max(most, static_cast<uint32_t>(sum)), sum = 0)
+        for (int64_t k = 0; k < kDigits; ++k) {
+            uint32_t with_digit = 0;
             for (int64_t p = 0; p < parts_; ++p)
-                sum += counts_[p * kDigits + k];
+                with_digit += counts_[p * kDigits + k];
+            most = std::max(most, with_digit);
+        }
         return most;
     }
     /// What was counted, each item to the next place of its digit. `ends`: of digits, in the result.
