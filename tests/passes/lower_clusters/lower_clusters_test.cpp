@@ -5,6 +5,7 @@
 #include "ir/graph/verify.h"
 #include "ir/kernel/key.h"
 #include "ir/program/verify.h"
+#include "ir/text/text.h"
 #include "support/graph_inputs.h"
 #include "support/run_lowered.h"
 #include "tests/support/random/graph.h"
