@@ -40,15 +40,16 @@ public:
             wanted();
             break;
         case Op::Sort:
-        case Op::TopK:
+        case Op::TopK: {
             read(0);
             write(0);
             write(1);
-            folded(attrs.integer(attr::kAxis));
+            const int64_t extent = folded(attrs.integer(attr::kAxis));
             integer(attrs.integer(attr::kSortDescending));
-            integer(node_.op == Op::TopK ? attrs.integer(attr::kTopKCount) : step_.ints[2].constant);
+            integer(node_.op == Op::TopK ? attrs.integer(attr::kTopKCount) : extent);
             wanted();
             break;
+        }
         case Op::Scatter:
             scatter(attrs);
             break;
@@ -123,16 +124,18 @@ private:
     }
     void integer(int64_t value) { step_.ints.push_back({value, {}}); }
 
-    /// dtype and the shape as (outer, extent, inner) around the axis.
-    void folded(int64_t axis) {
+    /// dtype and the shape as (outer, extent, inner) around the axis. Returns the extent.
+    int64_t folded(int64_t axis) {
         const TensorType &type = graph_.type(graph_.operands(node_)[0]);
         int64_t outer = 1, inner = 1;
         for (int d = 0; d < type.shape.rank(); ++d)
             (d < axis ? outer : inner) *= d == axis ? 1 : type.shape[d];
         integer(static_cast<int64_t>(type.dtype));
         integer(outer);
-        integer(type.shape.rank() == 0 ? 1 : type.shape[static_cast<int>(axis)]);
+        const int64_t extent = type.shape.rank() == 0 ? 1 : type.shape[static_cast<int>(axis)];
+        integer(extent);
         integer(inner);
+        return extent;
     }
 
     void scatter(const AttrView &attrs) {
