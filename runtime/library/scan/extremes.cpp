@@ -1,9 +1,8 @@
 // The largest and the smallest of all elements up to each, and where it is.
 #include "runtime/library/element.h"
 #include "runtime/library/functions.h"
+#include "runtime/library/scan/blocks.h"
 #include "runtime/library/sort/keys.h"
-
-#include "runtime/api/parallel.h"
 
 #include <algorithm>
 #include <limits>
@@ -12,10 +11,7 @@ namespace lz::runtime {
 
 namespace {
 
-/// Elements worth handing to another thread: some 15 us.
-constexpr int64_t kRange = 16384;
-/// Running values side by side across `inner`.
-constexpr int64_t kColumns = 256;
+/// Keys that are made at a time.
 constexpr int64_t kTogether = 64;
 
 template <bool kLargest>
@@ -33,7 +29,7 @@ struct Extremes {
             return static_cast<Key>(~up);
         }
 
-        /// `places` may be null. Keys are made several at a time, which the compiler does side by side.
+        /// `places` may be null. The compiler makes keys side by side.
         static void row(const Storage *in, Storage *values, int64_t *places, int64_t extent) {
             Key best = 0, keys[kTogether];
             int64_t place = 0, e = 0;
@@ -59,8 +55,8 @@ struct Extremes {
         /// `columns` neighbours over `extent` elements each, which are `step` apart.
         static void block(const Storage *in, Storage *values, int64_t *places, int64_t columns,
                           int64_t extent, int64_t step) {
-            Key best[kColumns] = {};
-            int64_t place[kColumns] = {};
+            Key best[kScanColumns] = {};
+            int64_t place[kScanColumns] = {};
             for (int64_t e = 0; e < extent; ++e, in += step, values += step) {
                 const Storage *const before = e > 0 ? values - step : in;
                 for (int64_t c = 0; c < columns; ++c) {
@@ -87,17 +83,12 @@ struct Extremes {
             if (outer == 0 || extent == 0 || inner == 0)
                 return;
             if (inner == 1)
-                return parallel_for(outer, kRange / extent + 1, [&](int64_t begin, int64_t end) {
+                return parallel_for(outer, kScanRange / extent + 1, [&](int64_t begin, int64_t end) {
                     for (int64_t o = begin; o < end; ++o)
                         row(in + o * extent, values + o * extent, places_at(o * extent), extent);
                 });
-            const int64_t blocks = (inner + kColumns - 1) / kColumns, width = std::min(inner, kColumns);
-            parallel_for(outer * blocks, kRange / (width * extent) + 1, [&](int64_t begin, int64_t end) {
-                for (int64_t b = begin; b < end; ++b) {
-                    const int64_t column = b % blocks * kColumns, at = b / blocks * extent * inner + column;
-                    block(in + at, values + at, places_at(at), std::min(kColumns, inner - column), extent,
-                          inner);
-                }
+            for_column_blocks(outer, extent, inner, [&](int64_t at, int64_t columns) {
+                block(in + at, values + at, places_at(at), columns, extent, inner);
             });
         }
     };

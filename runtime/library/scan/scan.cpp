@@ -1,7 +1,6 @@
 #include "runtime/library/element.h"
 #include "runtime/library/functions.h"
-
-#include "runtime/api/parallel.h"
+#include "runtime/library/scan/blocks.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,11 +11,9 @@ namespace lz::runtime {
 
 namespace {
 
-/// Elements worth handing to another thread.
-constexpr int64_t kRange = 16384;
-/// Running values side by side across `inner`; and in all where that is so small that rows join in: an
-/// addition takes four cycles, and two can begin in each.
-constexpr int64_t kColumns = 256, kSideBySide = 8;
+/// Running values in all where rows join in because `inner` is small: an addition takes four cycles, and two
+/// can begin in each.
+constexpr int64_t kSideBySide = 8;
 /// Of a row in a tile: two cache lines, which the hardware fetches together.
 constexpr int64_t kTileBytes = 128;
 /// Bytes from which on blocks that are folded side by side may meet in the cache's sets.
@@ -97,8 +94,8 @@ void scan_columns(const typename Element<D>::Storage *in, typename Element<D>::S
                   int64_t extent, int64_t step) {
     using E = Element<D>;
     using A = typename E::Accumulator;
-    A running[kColumns];
-    Before<A, Fold, kColumns> before;
+    A running[kScanColumns];
+    Before<A, Fold, kScanColumns> before;
     const int64_t chunk = chunk_of<A>(extent);
     // kWidth columns of one row: all are read before the first is written, in case the compiler cannot see
     // that the two are apart.
@@ -214,7 +211,7 @@ void scan_narrow(const typename Element<D>::Storage *in, typename Element<D>::St
     constexpr int64_t kRows = kSideBySide / kInner;
     const int64_t groups = (outer + kRows - 1) / kRows, block = extent * kInner;
     const bool is_long = block * static_cast<int64_t>(sizeof(*in)) >= kLongBlock;
-    parallel_for(groups, kRange / (kRows * block) + 1, [&](int64_t begin, int64_t end) {
+    parallel_for(groups, kScanRange / (kRows * block) + 1, [&](int64_t begin, int64_t end) {
         for (int64_t g = begin; g < end; ++g) {
             int64_t row = g * kRows;
             if (row + kRows > outer)
@@ -245,15 +242,8 @@ struct Scan {
                 return scan_narrow<D, Fold, 2>(in, out, outer, extent);
             if (inner == 4)
                 return scan_narrow<D, Fold, 4>(in, out, outer, extent);
-            int64_t blocks = (inner + kColumns - 1) / kColumns;
-            int64_t width = std::min(inner, kColumns);
-            parallel_for(outer * blocks, kRange / (width * extent) + 1, [&](int64_t begin, int64_t end) {
-                for (int64_t b = begin; b < end; ++b) {
-                    int64_t column = b % blocks * kColumns;
-                    int64_t at = b / blocks * extent * inner + column;
-                    scan_columns<D, Fold>(in + at, out + at, std::min(kColumns, inner - column), extent,
-                                          inner);
-                }
+            for_column_blocks(outer, extent, inner, [&](int64_t at, int64_t columns) {
+                scan_columns<D, Fold>(in + at, out + at, columns, extent, inner);
             });
         }
     };
