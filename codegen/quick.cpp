@@ -56,7 +56,8 @@ private:
     double loop(const ir::Loop &loop, double in_step) const {
         double length = extent(loop.axis);
         if (loop.begin != ir::kNoValue) // one chunk of a reduction that is split
-            length = std::min(length, static_cast<double>(std::max(loop.chunk, ir::kLaneChunk)));
+            length = std::min(length, static_cast<double>(std::max(loop.chunk, ir::kLaneChunk))) /
+                     static_cast<double>(loop.step);
         const double folds = static_cast<double>(loop.reductions.size());
         const bool simple =
             std::ranges::none_of(loop.body, [](const ir::Stmt &stmt) { return stmt.kind == ir::Stmt::Loop; });

@@ -164,7 +164,7 @@ void PhaseEmitter::fetch_ahead(uint32_t id, Value pointer, int part) {
     } else if (further != ahead_.end()) {
         if (line)
             b_.prefetch(b_.element(e, pointer, further->second));
-    } else if (walk_.axis != kNoAxis && (walk_.rows || bound_.back().first == walk_.axis)) {
+    } else if (walk_.axis != kNoAxis && bound_.back().first == walk_.axis) {
         const AxisStride *down = stride_along(access, walk_.axis);
         if (down && down->cls == StrideClass::Strided)
             b_.prefetch(b_.element(e, pointer, rows_ahead(*down, id, part)), false);

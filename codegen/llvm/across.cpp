@@ -27,8 +27,6 @@ constexpr int64_t kRowsAhead = 48;
 /// Elements from what is read of a row to what is asked for: the same of a row below or, near the end, the
 /// first rows of the columns that are walked next. Rows behind the last one are nobody's.
 Value PhaseEmitter::rows_ahead(const AxisStride &down, uint32_t access, int part) {
-    if (walk_.rows)
-        return b_.mul(arg(down.stride), walk_.rows);
     if (part > 0 && walk_.access == access)
         return walk_.skip;
     Value length = b_.sub(walk_.end, walk_.begin), ahead = b_.smin(b_.i64(kRowsAhead), length);
@@ -45,8 +43,9 @@ struct PhaseEmitter::LaneRows {
     size_t index; ///< in its loop
     Elem elem;
     int width, parts;       ///< registers of a lane
+    int64_t step;           ///< of the loop
     Value elements, chunks; ///< memory: of the elements of a chunk, and of the results of chunks
-    int lanes() const { return lanes_of(*reduction); }
+    int64_t lanes() const { return lanes_of(*reduction) / step; }
 };
 
 Value PhaseEmitter::lane_row(const LaneRows &rows, Value memory, Value lane) {
@@ -86,7 +85,7 @@ PhaseEmitter::Values PhaseEmitter::fold_lanes(const LaneRows &rows, Value memory
                                      bytes_of(rows.elem)));
         return values;
     };
-    const int turns = std::countr_zero(static_cast<unsigned>(rows.lanes()));
+    const int turns = std::countr_zero(static_cast<uint64_t>(rows.lanes()));
     const Values first = {b_.i64(rows.lanes() / 2), count};
     b_.loop(b_.i64(0), b_.i64(turns), b_.i64(1), first, [&](Value, std::span<const Value> carried) -> Values {
         Value half = carried[0], left = carried[1];
@@ -136,7 +135,8 @@ PhaseEmitter::Partials PhaseEmitter::fill_downwards(const Loop &loop, std::span<
                 combine(r, partials[i], element_of(r));
                 continue;
             }
-            Value lane = b_.bit_and(b_.sub(index, begin), b_.i64(rows->lanes() - 1));
+            Value element = b_.udiv(b_.sub(index, begin), b_.i64(loop.step));
+            Value lane = b_.bit_and(element, b_.i64(rows->lanes() - 1));
             add_to_lane(*rows, rows->elements, lane, element_of(r));
             ++rows;
         }
@@ -144,11 +144,12 @@ PhaseEmitter::Partials PhaseEmitter::fill_downwards(const Loop &loop, std::span<
         forget(inside);
         return flatten(partials);
     };
-    return regroup(b_.loop(begin, end, b_.i64(1), flatten(start), step, preheader), start);
+    return regroup(b_.loop(begin, end, b_.i64(loop.step), flatten(start), step, preheader), start);
 }
 
 Value PhaseEmitter::used_lanes(const LaneRows &rows, Value begin, Value end) {
-    return b_.smin(b_.sub(end, begin), b_.i64(rows.lanes()));
+    const Value elements = b_.add(b_.smax(b_.sub(end, begin), b_.i64(0)), b_.i64(rows.step - 1));
+    return b_.smin(b_.udiv(elements, b_.i64(rows.step)), b_.i64(rows.lanes()));
 }
 
 /// One chunk, from `begin` on.
@@ -180,7 +181,8 @@ Value PhaseEmitter::bytes_walked_down(const Region &region) {
             return has_order(r) && lanes_of(r) == lanes_of(loop.reductions.front());
         };
         if (!s_.across || loop.order != LoopOrder::Lanes || loop.reductions.empty() ||
-            loop.begin != kNoValue || loop.end != kNoValue || !std::ranges::all_of(loop.reductions, alike))
+            loop.begin != kNoValue || loop.end != kNoValue || loop.step != 1 ||
+            !std::ranges::all_of(loop.reductions, alike))
             return nullptr;
         Value walked = bytes_of_rows(loop, extent(loop.axis));
         if (!walked)
@@ -226,10 +228,15 @@ void PhaseEmitter::emit_across(const Loop &loop, uint32_t id, Value begin, Value
         const Reduction &r = loop.reductions[i];
         if (!has_order(r))
             continue;
-        LaneRows rows{
-            &r,      i,      ssa_elem(r.dtype), varies(r) ? ctx_.width : 1, varies(r) ? ctx_.parts : 1,
-            nullptr, nullptr};
-        const int64_t size = int64_t{rows.lanes()} * rows.width * rows.parts;
+        LaneRows rows{&r,
+                      i,
+                      ssa_elem(r.dtype),
+                      varies(r) ? ctx_.width : 1,
+                      varies(r) ? ctx_.parts : 1,
+                      loop.step,
+                      nullptr,
+                      nullptr};
+        const int64_t size = rows.lanes() * rows.width * rows.parts;
         rows.elements = b_.stack(rows.elem, size);
         if (!one)
             rows.chunks = b_.stack(rows.elem, size);

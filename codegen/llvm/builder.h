@@ -157,7 +157,6 @@ public:
     Value shl(Value x, Value y);  ///< amounts must be less than the width
     Value ashr(Value x, Value y); ///< "
     Value lshr(Value x, Value y); ///< "
-    Value reverse_bits(Value x);
     Value count_trailing_zeros(Value x);
     Value compare(Pred p, Value x, Value y);
     Value select(Value condition, Value x, Value y);

@@ -127,9 +127,6 @@ Value Builder::ashr(Value x, Value y) {
 Value Builder::lshr(Value x, Value y) {
     return ir_->CreateLShr(x, y);
 }
-Value Builder::reverse_bits(Value x) {
-    return intrinsic(Intrinsic::bitreverse, std::array{x});
-}
 Value Builder::count_trailing_zeros(Value x) {
     return ir_->CreateBinaryIntrinsic(Intrinsic::cttz, x, ir_->getFalse());
 }

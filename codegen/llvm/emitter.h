@@ -250,7 +250,6 @@ private:
     struct Walk {
         ir::AxisId axis = kNoAxis;
         Value begin = nullptr, end = nullptr;
-        Value rows = nullptr; ///< between the rows that are read and those asked for, if it is known
         uint32_t access = ir::kNoValue; ///< of which `skip` is
         Value skip = nullptr;           ///< elements to what is asked for ahead of this row
     };
@@ -271,28 +270,18 @@ private:
     Partials fold_across(const ir::Loop &loop, std::span<const LaneRows> lanes, const Partials &start,
                          Value begin, Value end, const std::function<void()> &preheader);
 
-    // --- whole_rows.cpp: likewise of large matrices, a few rows of one lane at a time
+    // --- whole_rows.cpp: likewise where the schedule has rows read in the order of memory
     struct RowOfLane;
-    struct RowsOfLane;
-    struct WholeRows {
-        const ir::Loop &loop;
-        ir::AxisId axis;
-        Value from, to; ///< columns, whole registers
-        /// Memory by reduction: `block` columns of each level, and behind them of each chunk.
-        const std::vector<Value> &sums;
-        int64_t block, levels, lanes;
-    };
+    struct WholeRows;
     RowOfLane prepare_row(const ir::Loop &loop, ir::AxisId axis, Value index);
-    const ir::Loop *loop_of_whole_rows(const ir::Region &region, ir::AxisId axis) const;
-    Value whole_rows(const ir::Region &region, ir::AxisId axis, Value lo, Value hi, Value bytes);
-    void sum_chunks(const WholeRows &whole, Value rows);
-    void sum_chunk(const WholeRows &whole, Value begin, Value end);
-    void sum_rows_of_lane(const WholeRows &whole, Value level, const RowsOfLane &these);
-    void add_sums(const WholeRows &whole, Value first, Value second, Value to);
-    void each_register(const WholeRows &whole, const std::function<void(Value column)> &body);
-    Value sum_place(const WholeRows &whole, size_t reduction, Value level, Value column);
-    Value load_sum(const WholeRows &whole, size_t reduction, Value level, Value column);
-    void store_sum(const WholeRows &whole, size_t reduction, Value level, Value column, Value sum);
+    Value whole_rows(const ir::Region &region, ir::AxisId axis, Value lo, Value hi);
+    void sum_all_rows(const WholeRows &whole, Value rows);
+    void sum_rows_of_lane(const WholeRows &whole, Value lane, Value first, int64_t count, Value begins);
+    void each_step(const WholeRows &whole, const std::function<void(Value column)> &body);
+    Values sums_of_lane(const WholeRows &whole, Value lane);
+    Partials load_sums(const WholeRows &whole, const Values &lane, Value column);
+    Partials load_unless(Value nothing, const WholeRows &whole, const Values &lane, Value column);
+    void store_sums(const WholeRows &whole, const Values &lane, Value column, const Partials &sums);
 
     // --- chunks.cpp
     using ChunkBody = std::function<Partials(Value lo, Value hi)>;

@@ -10,7 +10,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <numeric>
 
 namespace lz::ir {
 
@@ -301,7 +300,7 @@ private:
         const int64_t begin = loop.begin == kNoValue ? 0 : static_cast<int64_t>(value(loop.begin)[0]);
         const int64_t end =
             loop.end == kNoValue ? extent(loop.axis) : static_cast<int64_t>(value(loop.end)[0]);
-        const int64_t length = std::max<int64_t>(end - begin, 0);
+        const int64_t length = (std::max<int64_t>(end - begin, 0) + loop.step - 1) / loop.step;
         const int64_t chunk = loop.chunk == 0 ? std::max<int64_t>(length, 1) : loop.chunk;
         auto &results = results_[id];
         results.assign(loop.reductions.size() * kBatch, {});
@@ -316,11 +315,11 @@ private:
         for (int64_t from = 0; from < length; from += chunk) {
             const int64_t count = std::min(chunk, length - from);
             if (in_step) {
-                level.push_back(fold_in_step(loop, begin + from, count));
+                level.push_back(fold_in_step(loop, begin + from * loop.step, count));
                 continue;
             }
             level.push_back(fold(loop, count, [&](int64_t k) {
-                std::fill_n(axis(loop.axis), kBatch, begin + from + k);
+                std::fill_n(axis(loop.axis), kBatch, begin + (from + k) * loop.step);
                 run(loop.body);
                 Partials element(loop.reductions.size() * kBatch);
                 for (size_t r = 0; r < loop.reductions.size(); ++r)
@@ -406,14 +405,12 @@ private:
         std::vector<Partials> partial(n);
         for (size_t r = 0; r < n; ++r) {
             const Reduction &red = loop.reductions[r];
-            partial[r].assign(loop.order == LoopOrder::Sequential
-                                  ? 1
-                                  : static_cast<size_t>(kLaneBytes / size_of(red.dtype)),
-                              empty(red));
+            partial[r].assign(static_cast<size_t>(lanes_of(loop, red)), empty(red));
         }
         for (int64_t k = 0; k < count; k += kBatch) {
             lanes_ = static_cast<int>(std::min<int64_t>(kBatch, count - k));
-            std::iota(axis(loop.axis), axis(loop.axis) + lanes_, first + k);
+            for (int lane = 0; lane < lanes_; ++lane)
+                axis(loop.axis)[lane] = first + (k + lane) * loop.step;
             run(loop.body);
             for (size_t r = 0; r < n; ++r)
                 if (loop.order == LoopOrder::Lanes && !has_position(loop.reductions[r]))
@@ -465,7 +462,7 @@ private:
         std::vector<size_t> width(n);
         std::vector<Partials> partial(n);
         for (size_t r = 0; r < n; ++r) {
-            width[r] = sequential ? 1 : static_cast<size_t>(kLaneBytes / size_of(loop.reductions[r].dtype));
+            width[r] = static_cast<size_t>(lanes_of(loop, loop.reductions[r]));
             partial[r].assign(static_cast<size_t>(lanes_) * width[r], empty(loop.reductions[r]));
         }
         for (int64_t k = 0; k < count; ++k) {

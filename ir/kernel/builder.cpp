@@ -82,7 +82,8 @@ Region &KernelBuilder::open_region() {
     return open_loops_.empty() ? kernel_.phases.back().body : kernel_.loops[open_loops_.back()].body;
 }
 
-uint32_t KernelBuilder::begin_loop(AxisId axis, LoopOrder order, int64_t chunk, KValue begin, KValue end) {
+uint32_t KernelBuilder::begin_loop(AxisId axis, LoopOrder order, int64_t chunk, KValue begin, KValue end,
+                                   int64_t step) {
     const auto id = static_cast<uint32_t>(kernel_.loops.size());
     open_region().push_back({Stmt::Loop, id});
     Loop &loop = kernel_.loops.emplace_back();
@@ -91,6 +92,7 @@ uint32_t KernelBuilder::begin_loop(AxisId axis, LoopOrder order, int64_t chunk, 
     loop.chunk = chunk;
     loop.begin = begin;
     loop.end = end;
+    loop.step = step;
     open_loops_.push_back(id);
     return id;
 }

@@ -28,7 +28,7 @@ public:
     Phase &begin_phase(std::vector<AxisId> grid, bool vector_grid);
     void end_phase();
     uint32_t begin_loop(AxisId axis, LoopOrder order, int64_t chunk = 0, KValue begin = kNoValue,
-                        KValue end = kNoValue);
+                        KValue end = kNoValue, int64_t step = 1);
     /// Adds a reduction to the open loop; read it after end_loop with loop_result.
     uint32_t reduce(ReduceOp op, KValue value, KValue index = kNoValue);
     void end_loop();

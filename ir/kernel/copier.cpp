@@ -39,7 +39,8 @@ void KernelCopier::copy(KValue id) {
 
 void KernelCopier::copy_loop(uint32_t id) {
     const Loop &loop = from_.loops[id];
-    loops_[id] = b_.begin_loop(loop.axis, loop.order, loop.chunk, value(loop.begin), value(loop.end));
+    loops_[id] =
+        b_.begin_loop(loop.axis, loop.order, loop.chunk, value(loop.begin), value(loop.end), loop.step);
     copy(loop.body);
     copy_reductions(loop);
     b_.end_loop();

@@ -161,9 +161,18 @@ struct Loop {
     LoopOrder order = LoopOrder::Lanes;
     int64_t chunk = 0;                       ///< 0: one chunk
     KValue begin = kNoValue, end = kNoValue; ///< uniform i64 bounds; kNoValue: 0 and the extent
+    /// From one of its indices to the next, a power of two. Of a loop in lanes alone, which has so much fewer
+    /// of them: so many such loops, which begin one after the other, share the lanes of one without a step,
+    /// and what they fold to, folded by halves, is what that folds to. Such a loop has one chunk.
+    int64_t step = 1;
     Region body;
     std::vector<Reduction> reductions;
 };
+
+/// Lanes of a reduction of the loop.
+inline int64_t lanes_of(const Loop &loop, const Reduction &r) {
+    return loop.order == LoopOrder::Sequential ? 1 : kLaneBytes / size_of(r.dtype) / loop.step;
+}
 
 /// A part of where an operand of a product stands along an axis. The digits of an axis, the outermost first,
 /// are those of its index: the innermost one counts below its extent, the next one what that has gone

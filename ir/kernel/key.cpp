@@ -106,6 +106,7 @@ private:
         put(loop.chunk);
         value(loop.begin);
         value(loop.end);
+        put(loop.step);
         write(loop.body);
         put(loop.reductions.size());
         for (const Reduction &r : loop.reductions) {
@@ -162,6 +163,7 @@ private:
         put(cpu.tile_block);
         put(cpu.across);
         put(cpu.one_chunk);
+        put(cpu.whole_rows);
         put(cpu.partials);
         put(cpu.mr);
         put(cpu.nr);

@@ -276,6 +276,8 @@ private:
             loop.begin = value();
         if (s_.accept_word("to"))
             loop.end = value();
+        if (s_.accept_word("step"))
+            loop.step = s_.integer_in("a step", 2, kLaneBytes);
         s_.expect('{');
         body(loop.body, depth + 1, &loop.reductions);
         loops_.emplace_back(id, std::move(loop));
@@ -362,6 +364,9 @@ private:
         }
         cpu.across = s_.accept_word("across");
         cpu.one_chunk = s_.accept_word("one-chunk");
+        cpu.whole_rows = s_.accept_word("whole-rows");
+        if (cpu.whole_rows)
+            cpu.scratch = static_cast<uint16_t>(id('b', k_.buffers.size(), "a buffer"));
         cpu.partials = s_.accept_word("partials");
         if (s_.accept_word("microkernel")) {
             cpu.mr = static_cast<int>(s_.integer_in("rows of a microkernel", 1, 4096));

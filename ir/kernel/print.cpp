@@ -174,6 +174,8 @@ private:
             head += " from " + value_text(loop.begin);
         if (loop.end != kNoValue)
             head += " to " + value_text(loop.end);
+        if (loop.step != 1)
+            head += fmt::format(" step {}", loop.step);
         line("{} {{", head);
         depth_ += 2;
         print(loop.body);
@@ -210,6 +212,8 @@ private:
             text += " across";
         if (cpu.one_chunk)
             text += " one-chunk";
+        if (cpu.whole_rows)
+            text += fmt::format(" whole-rows b{}", cpu.scratch);
         if (cpu.partials)
             text += " partials";
         if (contraction)

@@ -51,12 +51,15 @@ struct CpuSchedule {
     /// reduced at once; loops are at most chunk * chunk long.
     bool across = false;
     bool one_chunk = false; ///< reduced axes are at most one chunk of their order long
+    /// Of rows side by side (`across`), whose one loop has a begin and an end: a work item reads the rows of
+    /// the operands in the order of memory, and all lanes of its columns lie in `scratch`.
+    bool whole_rows = false;
     /// Reductions fold results of another phase: short, so that little is compiled for them.
     bool partials = false;
+    uint16_t scratch = 0; ///< Worker buffer: lanes of whole rows; a contraction's panels and partial sums
     // Of contractions alone.
     int mr = 0, nr = 0;    ///< register tile of the microkernel
     ArgId blocks = kNoArg; ///< first of kContractionArgs arguments, see ContractionArg
-    uint16_t scratch = 0;  ///< Worker buffer: packed panels and partial sums
 
     bool operator==(const CpuSchedule &) const = default;
 };

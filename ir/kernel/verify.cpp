@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 namespace lz::ir {
 
@@ -299,9 +300,14 @@ private:
             value(loop.begin, DType::I64, "the begin of a loop");
         if (loop.end != kNoValue)
             value(loop.end, DType::I64, "the end of a loop");
+        check(loop.step > 0 && std::has_single_bit(static_cast<uint64_t>(loop.step)), "loop l{} has step {}",
+              id, loop.step);
+        check(loop.step == 1 || (loop.order == LoopOrder::Lanes && loop.chunk == 0),
+              "loop l{} has a step, and not lanes and one chunk", id);
         axis_[loop.axis] = true;
         verify_region(loop.body, [&] {
             for (const Reduction &r : loop.reductions) {
+                check(lanes_of(loop, r) >= 1, "l{} has a step of more than its lanes", id);
                 const bool arg = r.op == ReduceOp::ArgMax || r.op == ReduceOp::ArgMin;
                 value(r.value, r.dtype, "the value of a reduction");
                 check(!is_half(r.dtype), "l{} accumulates in {}", id, ir::name(r.dtype));
@@ -366,6 +372,26 @@ private:
               "the grid of a contraction does not end in its m and n (i{}, i{})", c.m, c.n);
     }
 
+    void verify_whole_rows(const Phase &phase, const CpuSchedule &cpu) {
+        check(cpu.across && cpu.block != kNoArg, "whole rows do not lie side by side in blocks");
+        check(cpu.scratch < k_.buffers.size() && k_.buffers[cpu.scratch].mode == BufferMode::Worker,
+              "the scratch b{} of whole rows is not a worker buffer", cpu.scratch);
+        const auto is_loop = [](const Stmt &s) { return s.kind == Stmt::Loop; };
+        const auto at = std::ranges::find_if(phase.body, is_loop);
+        check(std::ranges::count_if(phase.body, is_loop) == 1 &&
+                  std::ranges::none_of(k_.loops[at->id].body, is_loop),
+              "whole rows are not read by one loop without loops in it");
+        const Loop &loop = k_.loops[at->id];
+        const auto ordered = [&](const Reduction &r) {
+            return (r.op == ReduceOp::Add || r.op == ReduceOp::Mul) && is_float(r.dtype) &&
+                   r.dtype == loop.reductions[0].dtype;
+        };
+        check(loop.order == LoopOrder::Lanes && loop.begin != kNoValue && loop.end != kNoValue &&
+                  loop.chunk == 0 && !loop.reductions.empty() &&
+                  std::ranges::all_of(loop.reductions, ordered),
+              "l{} reads whole rows and is no chunk of sums of floats of one dtype", at->id);
+    }
+
     /// The grid is open.
     void verify_schedule(const Phase &phase, const CpuSchedule &cpu) {
         arg(cpu.block, true, "the block of a phase");
@@ -381,8 +407,15 @@ private:
         check(!cpu.across ||
                   (!phase.vector_grid && !phase.grid.empty() && cpu.tile_axis < 0 && !phase.contraction),
               "rows are folded side by side in a phase that has none");
+        check(cpu.across || std::ranges::none_of(phase.body,
+                                                 [&](const Stmt &s) {
+                                                     return s.kind == Stmt::Loop && k_.loops[s.id].step != 1;
+                                                 }),
+              "a loop with a step folds rows that do not lie side by side");
+        if (cpu.whole_rows)
+            verify_whole_rows(phase, cpu);
         if (!phase.contraction) {
-            check(cpu.mr == 0 && cpu.nr == 0 && cpu.blocks == kNoArg && cpu.scratch == 0,
+            check(cpu.mr == 0 && cpu.nr == 0 && cpu.blocks == kNoArg && (cpu.scratch == 0 || cpu.whole_rows),
                   "a phase without a product has a microkernel of {} x {}", cpu.mr, cpu.nr);
             return;
         }

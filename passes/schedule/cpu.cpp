@@ -3,8 +3,10 @@
 #include "passes/schedule/contraction_tile.h"
 #include "passes/schedule/split_reduction.h"
 #include "passes/schedule/step_scheduler.h"
+#include "passes/schedule/whole_rows.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -43,9 +45,6 @@ constexpr int64_t kLeastAcross = 16;
 /// items are shared by threads more evenly. Measure: `sum_rows_of_transposed`, `matmul_f32/1/4096/4096` of
 /// bench_matmul, and `gpt2_token` of bench_products, whose products of 768 columns would be three items.
 constexpr int64_t kAcrossBlock = 256, kLeastAcrossBlock = 64;
-/// Columns of an item whose rows are read as a whole. Measure: `product/f32_wide/1/768/3072` of
-/// bench_products.
-constexpr int64_t kWholeBlock = 2048, kLeastWholeBlock = 512;
 /// Such rows are cut into chunks where they are longer than this and there are fewer than kAcrossBlock of
 /// them for each thread. Measure: `matmul_f32/1/4096/4096` of bench_matmul with k from 2048 to 65536.
 constexpr int64_t kSplitAcross = 4096;
@@ -107,9 +106,11 @@ public:
     CpuScheduler(LoweredStep &step, const Target &target) : StepScheduler(step), target_(target) {}
 
     void run() {
-        split_ = splits();
+        whole_ = reads_whole_rows();
+        split_ = whole_ || splits();
         if (split_)
-            kernel_ = split_reduction(kernel_, step_.segments[0]);
+            kernel_ = split_reduction(kernel_, step_.segments[0],
+                                      whole_ ? Split{whole_->parts, whole_->chunks} : Split{});
         choose_rounds();
         const bool bypass = may_bypass();
         for (size_t p = 0; p < kernel_.phases.size(); ++p) {
@@ -149,6 +150,15 @@ private:
         if (across_axis(kernel_.phases[0]) >= 0)
             return length > kSplitAcross && rows < kAcrossBlock * target_.device(step_.device).cpu().threads;
         return rows == 1 ? step_.cost >= kAloneCost : rows < kFewRows && length > kSplitLength;
+    }
+
+    std::optional<WholeRows> reads_whole_rows() const {
+        if (step_.segments.size() != 1 || !can_split_reduction(kernel_))
+            return {};
+        const int axis = across_axis(kernel_.phases[0]);
+        return axis < 0 ? std::nullopt
+                        : plan_whole_rows(kernel_, step_.segments[0], static_cast<AxisId>(axis),
+                                          target_.device(step_.device).cpu());
     }
 
     /// In how many rounds the pieces of a join are copied. In each round every piece copies some rows, so
@@ -347,6 +357,8 @@ private:
                     cpu.inner = InnerTier::Tiny;
             return;
         }
+        if (whole_ && !cpu.partials)
+            return schedule_whole_rows(cpu);
         const AxisId last = phase.grid.back();
         cpu.tile_axis = turned_axis(phase);
         const bool tiled = cpu.tile_axis >= 0, folds = has_loop(phase.body);
@@ -366,17 +378,18 @@ private:
             cpu.inner = InnerTier::Tiny;
     }
 
-    /// The largest block of those with which the busiest thread has least to do. Of wide rows as many items
-    /// as there are threads, or a multiple: they are read as a whole (codegen/llvm/whole_rows.cpp).
+    void schedule_whole_rows(CpuSchedule &cpu) {
+        cpu.whole_rows = true;
+        cpu.block = add_arg(ArgRole::Block, [&](const LoweredSegment &) { return whole_->block; });
+        cpu.scratch = static_cast<uint16_t>(kernel_.buffers.size());
+        kernel_.buffers.push_back(
+            {.dtype = kernel_.loops[0].reductions[0].dtype, .mode = BufferMode::Worker});
+        step_.segments[0].buffers.push_back({BufferMode::Worker, kNone, kNone, whole_->lane_bytes});
+    }
+
+    /// The largest block of those with which the busiest thread has least to do.
     int64_t across_block(const LoweredSegment &segment, const Phase &phase) const {
-        const ir::CpuLimits &limits = target_.device(step_.device).cpu();
-        const int64_t threads = limits.threads;
-        const int64_t columns = extent(segment, phase.grid.back());
-        const auto up = [](int64_t x, int64_t y) { return (x + y - 1) / y * y; };
-        const int64_t whole_items = std::max<int64_t>(up(up(columns, kWholeBlock) / kWholeBlock, threads), 1);
-        const int64_t whole = up(up(columns, whole_items) / whole_items, kLeastAcrossBlock);
-        if (limits.isa.vector_registers >= 32 && whole >= kLeastWholeBlock)
-            return whole;
+        const int64_t threads = target_.device(step_.device).cpu().threads;
         int64_t best = kAcrossBlock, least = INT64_MAX;
         for (int64_t block = kAcrossBlock; block >= kLeastAcrossBlock; block /= 2) {
             int64_t items = 1;
@@ -443,6 +456,7 @@ private:
 
     const Target &target_;
     bool split_ = false;
+    std::optional<WholeRows> whole_; ///< which is a split, too
 };
 
 } // namespace

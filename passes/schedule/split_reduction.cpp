@@ -1,9 +1,11 @@
 #include "passes/schedule/split_reduction.h"
 
+#include "ir/diagnostic.h"
 #include "ir/kernel/builder.h"
 #include "ir/kernel/copier.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <vector>
 
@@ -24,12 +26,21 @@ size_t loop_position(const Region &body) {
 
 class Splitter {
 public:
-    Splitter(const Kernel &from, LoweredSegment &segment)
-        : from_(from), segment_(segment), phase_(from.phases[0]), at_(loop_position(phase_.body)),
-          loop_(from.loops[phase_.body[at_].id]), copier_(from), b_(copier_.builder()) {
+    Splitter(const Kernel &from, LoweredSegment &segment, const Split &split)
+        : split_(split), from_(from), segment_(segment), phase_(from.phases[0]),
+          at_(loop_position(phase_.body)), loop_(from.loops[phase_.body[at_].id]), copier_(from),
+          b_(copier_.builder()) {
         chunk_ = loop_.chunk != 0 ? loop_.chunk : chunk_of(loop_.order);
         chunks_ = (value_of(from.axes[loop_.axis].extent) + chunk_ - 1) / chunk_;
+        LZ_CHECK(split_.padded == 0 || chunks_ <= split_.padded, "there are more chunks than room for them");
+        if (split_.padded != 0)
+            chunks_ = split_.padded;
         chunk_axis_ = b_.axis(add_arg(ArgRole::Extent, chunks_));
+        partial_axis_ = chunk_axis_;
+        if (split_.parts > 1) {
+            part_axis_ = b_.axis(add_arg(ArgRole::Extent, split_.parts));
+            partial_axis_ = b_.axis(add_arg(ArgRole::Extent, split_.parts * chunks_));
+        }
         for (const Reduction &r : loop_.reductions) {
             partials_.push_back(add_partials(r.dtype));
             indices_.push_back(is_arg(r) ? add_partials(DType::I64) : uint16_t{0});
@@ -54,14 +65,27 @@ private:
         int64_t rows = 1;
         for (const AxisId axis : phase_.grid)
             rows *= extent(axis);
-        segment_.buffers.push_back({BufferMode::Temp, kNone, kNone, rows * chunks_ * size_of(dtype)});
+        segment_.buffers.push_back(
+            {BufferMode::Temp, kNone, kNone, rows * split_.parts * chunks_ * size_of(dtype)});
         return b_.buffer(dtype, BufferMode::Temp);
     }
 
-    /// Rows, and in each its chunks; in a vector grid the last axis of it innermost.
-    Access partial(uint16_t buffer) {
-        std::vector<AxisId> order = phase_.grid;
-        order.insert(phase_.vector_grid ? order.end() - 1 : order.end(), chunk_axis_);
+    /// The grid, and behind its rows those axes; in a vector grid the last axis of it innermost, and where
+    /// rows lie side by side.
+    std::vector<AxisId> grid_and(std::span<const AxisId> axes) const {
+        std::vector<AxisId> grid = phase_.grid;
+        const bool inside = phase_.vector_grid || split_.padded != 0;
+        grid.insert(inside ? grid.end() - 1 : grid.end(), axes.begin(), axes.end());
+        return grid;
+    }
+    /// Axes of partial results in the phase that makes them.
+    std::vector<AxisId> made_along() const {
+        return split_.parts > 1 ? std::vector{part_axis_, chunk_axis_} : std::vector{chunk_axis_};
+    }
+
+    /// A partial result, which stands along those axes.
+    Access partial(uint16_t buffer, std::span<const AxisId> axes) {
+        const std::vector<AxisId> order = grid_and(axes);
         Access access;
         access.buffer = buffer;
         int64_t stride = 1;
@@ -70,7 +94,7 @@ private:
             access.strides.push_back(
                 last ? AxisStride{order[i], StrideClass::Contiguous, kNoArg}
                      : AxisStride{order[i], StrideClass::Strided, add_arg(ArgRole::Stride, stride)});
-            stride *= order[i] == chunk_axis_ ? chunks_ : extent(order[i]);
+            stride *= value_of(b_.kernel().axes[order[i]].extent);
         }
         std::ranges::reverse(access.strides);
         return access;
@@ -104,9 +128,8 @@ private:
     }
 
     void make_partials() {
-        std::vector<AxisId> grid = phase_.grid;
-        grid.insert(phase_.vector_grid ? grid.end() - 1 : grid.end(), chunk_axis_);
-        b_.begin_phase(std::move(grid), phase_.vector_grid);
+        const std::vector<AxisId> along = made_along();
+        b_.begin_phase(grid_and(along), phase_.vector_grid);
         std::vector<bool> needed = needed_by(loop_.body);
         for (const Reduction &r : loop_.reductions) {
             need(r.value, needed);
@@ -114,16 +137,18 @@ private:
         }
         copy_before_loop(needed);
         const KValue size = b_.constant_int(DType::I64, chunk_);
-        const KValue begin = b_.mul(b_.axis_index(chunk_axis_), size);
+        KValue begin = b_.mul(b_.axis_index(chunk_axis_), size);
         const KValue end = b_.minimum(b_.add(begin, size), b_.arg_value(from_.axes[loop_.axis].extent));
-        const uint32_t loop = b_.begin_loop(loop_.axis, loop_.order, 0, begin, end);
+        if (split_.parts > 1)
+            begin = b_.add(begin, b_.axis_index(part_axis_));
+        const uint32_t loop = b_.begin_loop(loop_.axis, loop_.order, 0, begin, end, split_.parts);
         copier_.copy(loop_.body);
         copier_.copy_reductions(loop_);
         b_.end_loop();
         for (uint32_t r = 0; r < loop_.reductions.size(); ++r) {
-            b_.store(partial(partials_[r]), b_.loop_result(loop, r));
+            b_.store(partial(partials_[r], along), b_.loop_result(loop, r));
             if (is_arg(loop_.reductions[r]))
-                b_.store(partial(indices_[r]), b_.loop_result(loop, r, 1));
+                b_.store(partial(indices_[r], along), b_.loop_result(loop, r, 1));
         }
         b_.end_phase();
     }
@@ -136,11 +161,12 @@ private:
             if (info(from_.instrs[phase_.body[i].id].op).cls == KOpClass::Check)
                 need(phase_.body[i].id, needed);
         copy_before_loop(needed);
-        const uint32_t loop = b_.begin_loop(chunk_axis_, loop_.order, loop_.chunk);
+        const std::array along = {partial_axis_};
+        const uint32_t loop = b_.begin_loop(partial_axis_, loop_.order, loop_.chunk);
         for (size_t r = 0; r < loop_.reductions.size(); ++r) {
-            const KValue value = b_.load(partial(partials_[r]));
+            const KValue value = b_.load(partial(partials_[r], along));
             const bool arg = is_arg(loop_.reductions[r]);
-            b_.reduce(loop_.reductions[r].op, value, arg ? b_.load(partial(indices_[r])) : kNoValue);
+            b_.reduce(loop_.reductions[r].op, value, arg ? b_.load(partial(indices_[r], along)) : kNoValue);
         }
         b_.end_loop();
         for (const Stmt &stmt : rest) {
@@ -156,6 +182,7 @@ private:
         b_.end_phase();
     }
 
+    const Split split_;
     const Kernel &from_;
     LoweredSegment &segment_;
     const Phase &phase_;
@@ -164,7 +191,8 @@ private:
     KernelCopier copier_;
     KernelBuilder &b_;
     int64_t chunk_ = 0, chunks_ = 0;
-    AxisId chunk_axis_ = 0;
+    AxisId chunk_axis_ = 0, part_axis_ = 0;
+    AxisId partial_axis_ = 0;                  ///< of all partial results of a row
     std::vector<uint16_t> partials_, indices_; // by reduction
 };
 
@@ -181,8 +209,8 @@ bool can_split_reduction(const Kernel &kernel) {
            std::none_of(body.begin(), body.begin() + static_cast<long>(at), stores);
 }
 
-Kernel split_reduction(const Kernel &kernel, LoweredSegment &segment) {
-    return Splitter(kernel, segment).run();
+Kernel split_reduction(const Kernel &kernel, LoweredSegment &segment, const Split &split) {
+    return Splitter(kernel, segment, split).run();
 }
 
 } // namespace lz::passes

@@ -8,6 +8,13 @@
 ///                                            ->       parallel i0:
 ///                                                       s = loop c: reduce add load partial(i0, c)
 ///                                                       store out(i0), s / n
+///
+/// Of sums of rows side by side each chunk may be cut once more, into `parts` that take every so many
+/// elements:
+///
+///     parallel p, c, i0:
+///       loop i1 from c * 1024 + p to ... step parts: reduce add x
+///       store partial(p, c, i0)
 
 #include "passes/lower/lowered_step.h"
 
@@ -16,8 +23,18 @@ namespace lz::passes {
 /// Whether the kernel is one phase with one loop that reduces, and nothing is stored before that loop.
 bool can_split_reduction(const ir::Kernel &kernel);
 
+/// How a reduction is cut.
+struct Split {
+    /// Of rows side by side: the lanes of each chunk are shared by so many loops (Loop::step), a power of
+    /// two.
+    int parts = 1;
+    /// Chunks with those that have no elements, a power of two, so that halves of all partial results are
+    /// parts, and then chunks: `parts` * `padded` are at most as many as lanes. 0: as many as there are.
+    int64_t padded = 0;
+};
+
 /// Rewrites such a kernel, and gives the step's one segment the buffers of partial results and the new
 /// arguments.
-ir::Kernel split_reduction(const ir::Kernel &kernel, LoweredSegment &segment);
+ir::Kernel split_reduction(const ir::Kernel &kernel, LoweredSegment &segment, const Split &split = {});
 
 } // namespace lz::passes

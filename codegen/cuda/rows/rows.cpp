@@ -390,6 +390,7 @@ void PhaseEmitter::write_rounds(uint32_t id, const std::string &from, int rounds
 void PhaseEmitter::write_row_loop(uint32_t id) {
     const Loop &loop = kernel_.loops[id];
     const bool whole_axis = loop.begin == kNoValue && loop.end == kNoValue;
+    need(loop.step == 1, "a loop has a part of the lanes");
     need(!in_registers() || (whole_axis && loops_open_ == 0), "a part of a row is kept in registers");
     for (size_t r = 0; r < loop.reductions.size(); ++r)
         w_.line("{} {};", reduce_type(loop.reductions[r]), result(id, r));

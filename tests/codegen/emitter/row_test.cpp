@@ -24,7 +24,6 @@ struct Case {
     InnerTier inner = InnerTier::Any;
     int extra = 0; ///< operations before the reduction
     int64_t block = 48;
-    bool twice = false; ///< reduces squares as well; the result is of both
 };
 
 Launch reduction(const Case &c) {
@@ -51,12 +50,8 @@ Launch reduction(const Case &c) {
         x = b.add(b.mul(x, x), b.constant(c.dtype, 0.25));
     const KValue index = arg ? b.axis_index(folded) : kNoValue;
     const uint32_t red = b.reduce(c.op, x, index);
-    const uint32_t squares = c.twice ? b.reduce(c.op, b.mul(x, x)) : red;
     b.end_loop();
-    KValue result = b.loop_result(loop, red);
-    if (c.twice)
-        result = b.add(result, b.loop_result(loop, squares));
-    b.store(contiguous(out, kept), result);
+    b.store(contiguous(out, kept), b.loop_result(loop, red));
     if (arg)
         b.store(contiguous(where, kept), b.loop_result(loop, red, 1));
     b.end_phase();
@@ -170,26 +165,83 @@ TEST(EmitterReduce, RowsSideBySideFoldInLanesToo) {
     fold(ReduceOp::Mul, DType::F64, 129, 4100, 0);
 }
 
-/// A few of one lane at a time, where a work item has many columns.
-TEST(EmitterReduce, RowsOfLargeMatricesAreReadWhole) {
-    const auto fold = [](ReduceOp op, DType t, int64_t rows, int64_t chunk, int extra = 0,
-                         bool twice = false) {
-        const int64_t columns = (int64_t{5} << 20) / size_of(t) / rows + 3;
-        expect_reduction({op, t, rows, columns, LoopOrder::Lanes, chunk, false, Form::SideBySide,
-                          InnerTier::Any, extra, 4000, twice});
+struct Whole {
+    ReduceOp op;
+    DType dtype;
+    int64_t rows, columns, parts = 1;
+    int extra = 0;
+    bool twice = false;
+    DType stored = DType::Bool; ///< dtype of the matrix, if it is another one
+};
+
+/// What `parts` loops fold each column of a matrix to, of the rows from the third to the one before the last.
+Launch whole_rows(const Whole &c) {
+    constexpr int64_t kBlock = 96;
+    const DType stored = c.stored == DType::Bool ? c.dtype : c.stored;
+    KernelBuilder b;
+    const AxisId p = b.axis(), r = b.axis(), i = b.axis();
+    const ArgId step = b.arg(ArgRole::Stride), pitch = b.arg(ArgRole::Stride);
+    const ArgId block = b.arg(ArgRole::Block), place = b.arg(ArgRole::Offset);
+    const ArgId from = b.arg(ArgRole::Other), to = b.arg(ArgRole::Other);
+    const uint16_t in = b.buffer(stored, BufferMode::In), factors = b.buffer(c.dtype, BufferMode::In);
+    const uint16_t out = b.buffer(c.dtype, BufferMode::Out), sums = b.buffer(DType::U8, BufferMode::Worker);
+    b.kernel().buffers[sums].worker_offset = place;
+    CpuSchedule &cpu = b.begin_phase({p, i}, false).on_cpu();
+    cpu.across = cpu.whole_rows = true;
+    cpu.block = block;
+    cpu.scratch = sums;
+    const KValue begin = b.add(b.arg_value(from), b.axis_index(p)), end = b.arg_value(to);
+    const uint32_t loop = b.begin_loop(r, LoopOrder::Lanes, 0, begin, end, c.parts);
+    KValue x = b.cast(b.load({in,
+                              kNoArg,
+                              {{r, StrideClass::Strided, step}, {i, StrideClass::Contiguous, kNoArg}},
+                              {},
+                              kNoValue}),
+                      c.dtype);
+    x = b.mul(x, b.load(contiguous(factors, r)));
+    for (int e = 0; e < c.extra; ++e)
+        x = b.add(b.mul(x, x), b.constant(c.dtype, 0.25));
+    const uint32_t red = b.reduce(c.op, x), squares = c.twice ? b.reduce(c.op, b.mul(x, x)) : red;
+    b.end_loop();
+    const auto store = [&](uint32_t which) {
+        b.store({out,
+                 kNoArg,
+                 {{p, StrideClass::Strided, pitch}, {i, StrideClass::Contiguous, kNoArg}},
+                 {},
+                 kNoValue},
+                b.loop_result(loop, which));
     };
-    for (const int64_t rows : {511, 512, 513, 575, 700, 768, 1000})
-        for (const DType t : {DType::F32, DType::F64})
-            fold(ReduceOp::Add, t, rows, 0);
-    // The last chunk has one row for each lane, or less; eight chunks, and more.
-    for (const int64_t rows : {1024, 1024 + 63, 1024 + 64, 1500, 2049})
-        fold(ReduceOp::Add, DType::F32, rows, 1024);
-    for (const int64_t rows : {700, 8 * 128, 9 * 128})
-        fold(ReduceOp::Add, DType::F32, rows, 128);
-    for (const int64_t rows : {256, 3 * 64 + 31, 3 * 64 + 32, 512})
-        fold(ReduceOp::Mul, DType::F64, rows, 64, 9);
-    for (const int64_t chunk : {0, 256}) // two sums of each column
-        fold(ReduceOp::Add, DType::F32, 700, chunk, 0, true);
+    store(red);
+    if (c.twice)
+        store(squares);
+    b.end_phase();
+    const int64_t first = c.rows > 3 ? 2 : 0, last = std::max<int64_t>(c.rows - 1, 0);
+    Launch l{
+        b.take(), {c.parts, c.rows, c.columns, c.columns + 1, c.columns, kBlock, 64, first, last}, {}, {}, 0};
+    l.elements = {c.rows * (c.columns + 1), c.rows, c.parts * c.columns, 0};
+    l.worker_bytes = static_cast<size_t>(64 + kLaneBytes / c.parts * kBlock * (c.twice ? 2 : 1));
+    return l;
+}
+
+/// In the order of memory, with all lanes of a work item's columns in its scratch.
+TEST(EmitterReduce, RowsAreReadWhole) {
+    const auto fold = [](const Whole &c) {
+        expect_equal(whole_rows(c), std::string(name(c.dtype)) + " " + std::to_string(c.rows) + "x" +
+                                        std::to_string(c.columns) + " in " + std::to_string(c.parts));
+    };
+    // None, one, fewer than there are lanes, one more, turns of four rows and of one.
+    for (const int64_t rows : {0, 1, 3, 4, 20, 66, 67, 131, 260, 700})
+        for (const int64_t parts : {1, 2, 32})
+            fold({ReduceOp::Add, DType::F32, rows, 110, parts});
+    for (const int64_t rows : {0, 35, 36, 300})
+        for (const int64_t parts : {1, 16})
+            fold({ReduceOp::Add, DType::F64, rows, 100, parts});
+    for (const int64_t columns : {1, 7, 16, 96, 97, 192, 250})
+        fold({ReduceOp::Mul, DType::F32, 150, columns, 2, 9});
+    for (const DType stored : {DType::BF16, DType::F16, DType::I8})
+        fold({ReduceOp::Add, DType::F32, 300, 110, 2, 0, false, stored});
+    for (const int64_t parts : {1, 4}) // two sums of each column
+        fold({ReduceOp::Add, DType::F32, 300, 130, parts, 1, true});
 }
 
 TEST(EmitterReduce, TinyRowsTakeOneRegister) {

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <bit>
+#include <cstring>
 #include <gtest/gtest.h>
 #include <numeric>
 #include <random>
@@ -175,6 +176,39 @@ TEST(KernelInterpreter, LanesFoldInTheDocumentedOrder) {
         const std::vector<float> in = random_floats(n);
         EXPECT_EQ(run_sum(sum(LoopOrder::Lanes, 0), in), sum_in_lanes(in)) << n;
     }
+}
+
+/// out[p] = the sum of elements p, p + parts and so on.
+Kernel sums_of_parts(int64_t parts) {
+    KernelBuilder b("sums_of_parts");
+    const AxisId i = b.axis(), p = b.axis();
+    const uint16_t in = b.buffer(DType::F32, BufferMode::In), out = b.buffer(DType::F32, BufferMode::Out);
+    b.begin_phase({p}, false);
+    const KValue end = b.arg_value(b.kernel().axes[i].extent);
+    const uint32_t loop = b.begin_loop(i, LoopOrder::Lanes, 0, b.axis_index(p), end, parts);
+    b.reduce(ReduceOp::Add, b.load(test::dense(in, {test::contiguous(i)})));
+    b.end_loop();
+    b.store(test::dense(out, {test::contiguous(p)}), b.loop_result(loop, 0));
+    b.end_phase();
+    return b.take();
+}
+
+TEST(KernelInterpreter, LoopsWithAStepShareTheLanesOfOneWithout) {
+    for (const size_t parts : {2, 4, 32, 64})
+        for (const size_t n : {0, 1, 2, 63, 64, 65, 130, 1000}) {
+            const std::vector<float> in = random_floats(n);
+            std::vector<float> out(parts);
+            Buffers b{.pointers = {const_cast<float *>(in.data()), out.data()},
+                      .args = {static_cast<int64_t>(n), static_cast<int64_t>(parts)},
+                      .scalars = {},
+                      .fault = {}};
+            b.run(sums_of_parts(static_cast<int64_t>(parts)));
+            for (size_t half = parts / 2; half != 0; half /= 2)
+                for (size_t p = 0; p < half; ++p)
+                    out[p] += out[p + half];
+            const float all = sum_in_lanes(in);
+            EXPECT_EQ(std::memcmp(&out[0], &all, sizeof all), 0) << n << " in " << parts;
+        }
 }
 
 /// Chunk by chunk, and then the chunks' sums likewise, until one is left.

@@ -102,5 +102,59 @@ TEST(KernelVerify, TheGuardOfACheckIsABoolThatIsThere) {
     EXPECT_NE(cache_key(parse_kernel(plain)), cache_key(parse_kernel(text)));
 }
 
+using Change = std::pair<std::string_view, std::string_view>;
+
+/// Sums of columns of floats, with parts of the text replaced.
+void expect_rejected_columns(std::initializer_list<Change> changes, const std::string &why) {
+    std::string text = R"(lazuli 1
+kernel @columns {
+  args a0: extent, a1: extent, a2: extent, a3: stride, a4: block, a5: offset
+  buffers b0: in f32, b1: temp f32, b2: worker u8 at a5
+  axes i0: a0, i1: a1, i2: a2
+  phase [i0, i2] scalar cpu block a4 across whole-rows b2 {
+    %0 = axis i0 : i64
+    %1 = arg a1 : i64
+    loop l0 i1 lanes from %0 to %1 step 2 {
+      %2 = load b0[i1 * a3 + i2] : f32
+      reduce add %2 : f32
+    }
+    %3 = loop_result l0, 0 : f32
+    store %3, b1[i0 * a3 + i2] : f32
+  }
+}
+)";
+    parse_kernel(text);
+    for (const auto &[part, by] : changes)
+        text.replace(text.find(part), part.size(), by);
+    expect_rejected(text, why);
+}
+
+TEST(KernelVerify, AStepIsAPartOfTheLanes) {
+    const Change not_whole = {" whole-rows b2", ""};
+    expect_rejected_columns({{"step 2", "step 3"}}, "loop l0 has step 3");
+    expect_rejected_columns({{"step 2", "step 128"}}, "l0 has a step of more than its lanes");
+    expect_rejected_columns({not_whole, {"lanes from", "lanes chunk 1024 from"}},
+                            "l0 has a step, and not lanes and one chunk");
+    expect_rejected_columns({not_whole, {"lanes from", "sequential from"}},
+                            "l0 has a step, and not lanes and one chunk");
+    expect_rejected_columns({not_whole, {" across", ""}},
+                            "a loop with a step folds rows that do not lie side by side");
+}
+
+TEST(KernelVerify, WholeRowsAreReadByOneLoopIntoTheirScratch) {
+    const std::string no_chunk = "l0 reads whole rows and is no chunk of sums";
+    expect_rejected_columns({{"whole-rows b2", "whole-rows b1"}},
+                            "the scratch b1 of whole rows is not a worker buffer");
+    expect_rejected_columns({{"block a4 ", ""}}, "whole rows do not lie side by side in blocks");
+    expect_rejected_columns({{"lanes from", "sequential from"}}, no_chunk);
+    expect_rejected_columns({{"lanes from", "lanes chunk 1024 from"}}, no_chunk);
+    expect_rejected_columns({{"reduce add", "reduce max"}}, no_chunk);
+    expect_rejected_columns({{"from %0 to", "to"}}, no_chunk);
+    expect_rejected_columns({{"loop l0 i1 lanes from %0 to %1 step 2 {", ""},
+                             {"reduce add %2 : f32\n    }", ""},
+                             {"%3 = loop_result l0, 0 : f32", "%3 = neg %2 : f32"}},
+                            "whole rows are not read by one loop");
+}
+
 } // namespace
 } // namespace lz::ir

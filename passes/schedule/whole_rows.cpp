@@ -1,0 +1,126 @@
+#include "passes/schedule/whole_rows.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace lz::passes {
+
+using namespace ir;
+
+namespace {
+
+// See cpu.cpp for what is said of each constant. Measure: `gpt2_token` and `product/f32_wide/1/768/3072` of
+// bench_products, `matmul_f32/1/1000/1000` and `matmul_f32/1/4096/4096` of bench_matmul.
+
+/// Bytes of a matrix from which on it is worth a second phase; and where rows do not begin at cache lines.
+/// What the caches hold is walked lane by lane as fast, whose sums are in registers: 768 x 768 of f32 takes
+/// 14 us either way, 1000 x 1000 26 and so 31 (Zen 5, two threads).
+constexpr int64_t kLeastBytes = 2 << 20, kLeastUnaligned = (4 << 20) + 1;
+constexpr int64_t kLine = 64;
+/// Columns below which few of them fill registers.
+constexpr int64_t kLeastColumns = 64;
+/// Rows of each lane below which the lanes are too much beside the rows.
+constexpr int64_t kLeastRowsOfLane = 4;
+/// Chunks above which the first level of lanes would not hold their results and those of all parts.
+constexpr int64_t kMostChunks = 16;
+constexpr int kMostParts = 16;
+
+class Planner {
+public:
+    Planner(const Kernel &kernel, const LoweredSegment &segment, AxisId across, const CpuLimits &cpu)
+        : k_(kernel), segment_(segment), across_(across), cpu_(cpu), loop_(kernel.loops[0]),
+          varies_(kernel.instrs.size()) {}
+
+    std::optional<WholeRows> run() {
+        const int64_t columns = extent(across_), rows = extent(loop_.axis);
+        if (cpu_.isa.vector_registers < 32 || loop_.order != LoopOrder::Lanes || columns < kLeastColumns ||
+            !fits())
+            return {};
+        const int size = size_of(loop_.reductions[0].dtype);
+        const int64_t lanes = kLaneBytes / size;
+        if (rows < kLeastRowsOfLane * lanes || rows > kMostChunks * kLaneChunk)
+            return {};
+        int64_t products = 1;
+        for (const AxisId axis : k_.phases[0].grid)
+            products *= axis == across_ ? 1 : extent(axis);
+        const int64_t least = columns * widest_ % kLine == 0 ? kLeastBytes : kLeastUnaligned;
+        if (products == 0 || products * rows * columns * widest_ < least)
+            return {};
+        WholeRows plan;
+        while (plan.chunks * kLaneChunk < rows)
+            plan.chunks *= 2;
+        const bool enough = products % cpu_.threads == 0 || products >= int64_t{4} * cpu_.threads;
+        while (!enough && cpu_.threads % (2 * plan.parts) == 0 && plan.parts < kMostParts &&
+               2 * plan.parts * plan.chunks <= lanes)
+            plan.parts *= 2;
+        const int64_t column_bytes =
+            lanes / plan.parts * size * static_cast<int64_t>(loop_.reductions.size());
+        const int64_t most = std::max<int64_t>(cpu_.l2_bytes / 2 / column_bytes, kLeastColumns);
+        int64_t blocks = (columns + most - 1) / most;
+        if (!enough)
+            blocks = std::max<int64_t>(blocks, cpu_.threads / plan.parts);
+        plan.block = ((columns + blocks - 1) / blocks + kLeastColumns - 1) / kLeastColumns * kLeastColumns;
+        plan.lane_bytes = plan.block * column_bytes;
+        return plan;
+    }
+
+private:
+    int64_t extent(AxisId axis) const { return segment_.args[k_.axes[axis].extent].constant; }
+
+    /// Whether all there is beside the loop's sums is the same for all columns, and these are not.
+    bool fits() {
+        const DType dtype = loop_.reductions.empty() ? DType::Bool : loop_.reductions[0].dtype;
+        for (const Stmt &stmt : k_.phases[0].body) {
+            if (stmt.kind == Stmt::Loop)
+                break;
+            if (note(stmt.id))
+                return false;
+        }
+        for (const Stmt &stmt : loop_.body) {
+            if (stmt.kind == Stmt::Loop || k_.instrs[stmt.id].op == KOp::Philox)
+                return false;
+            note(stmt.id);
+        }
+        return std::ranges::all_of(loop_.reductions, [&](const Reduction &r) {
+            return (r.op == ReduceOp::Add || r.op == ReduceOp::Mul) && is_float(r.dtype) &&
+                   r.dtype == dtype && varies_[r.value];
+        });
+    }
+
+    /// Whether an instruction, of which those before it are known, is another one for each column.
+    bool note(KValue v) {
+        const Instr &instr = k_.instrs[v];
+        const auto varies = [&](KValue x) { return x != kNoValue && varies_[x]; };
+        bool found =
+            std::ranges::any_of(instr.operands, varies) || (instr.op == KOp::Axis && instr.index == across_);
+        if (instr.access != kNoValue) {
+            const Access &access = k_.accesses[instr.access];
+            const bool along =
+                std::ranges::find(access.strides, across_, &AxisStride::axis) != access.strides.end();
+            found = found || along || varies(access.predicate) ||
+                    std::ranges::any_of(access.terms, [&](const IndexTerm &t) { return varies(t.index); });
+            if (along &&
+                std::ranges::find(access.strides, loop_.axis, &AxisStride::axis) != access.strides.end())
+                widest_ = std::max(widest_, size_of(k_.buffers[access.buffer].dtype));
+        }
+        varies_[v] = found;
+        return found;
+    }
+
+    const Kernel &k_;
+    const LoweredSegment &segment_;
+    const AxisId across_;
+    const CpuLimits &cpu_;
+    const Loop &loop_;
+    std::vector<bool> varies_; ///< by instruction
+    int widest_ = 0;           ///< bytes of an element of the matrix
+};
+
+} // namespace
+
+std::optional<WholeRows> plan_whole_rows(const Kernel &kernel, const LoweredSegment &segment, AxisId across,
+                                         const CpuLimits &cpu) {
+    return Planner(kernel, segment, across, cpu).run();
+}
+
+} // namespace lz::passes

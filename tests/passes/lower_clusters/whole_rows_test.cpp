@@ -1,0 +1,113 @@
+/// Sums of rows side by side whose matrix is read in the order of memory, and shared by threads row by row:
+/// where that is done, and that it gives the bits of the kernel that does not.
+
+#include "ir/graph/builder.h"
+#include "ir/text/text.h"
+#include "support/graph_inputs.h"
+#include "support/run_lowered.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <optional>
+#include <string>
+
+namespace lz {
+namespace {
+
+using namespace ir;
+using test::finish;
+
+Target target(int threads, int registers = 32) {
+    Target t = test_target();
+    for (DeviceInfo &device : t.devices)
+        if (!device.runs_cuda()) {
+            device.cpu().threads = threads;
+            device.cpu().isa.vector_bytes = 64;
+            device.cpu().isa.vector_registers = registers;
+            device.cpu().l2_bytes = int64_t{1} << 20;
+        }
+    return t;
+}
+
+/// tanh(x times w + b) of each of `batch` rows and matrices, as `fuse` has products of a row: sums of
+/// products, of each column of w.
+Graph product(DType dtype, int64_t batch, int64_t k, int64_t n) {
+    GraphBuilder b;
+    const ValueId x = b.param({dtype, {batch, 1, k}, kCpu}, "x");
+    const ValueId w = b.param({dtype, {batch, k, n}, kCpu}, "w");
+    const ValueId bias = b.param({dtype, {n}, kCpu}, "b");
+    const int64_t last = 2;
+    const ValueId sums = b.reduce(
+        Op::ReduceSum, b.binary(Op::Mul, b.permute(w, std::array<int64_t, 3>{0, 2, 1}), x), {&last, 1});
+    return finish(b, {b.unary(Op::Tanh, b.binary(Op::Add, sums, bias))});
+}
+
+struct Lowered {
+    Graph graph;
+    Program program;
+};
+Lowered lower(const Graph &graph, const Target &target) {
+    Graph fused = passes::fuse(graph, target);
+    Program program = passes::lower_clusters(fused, target);
+    verify(program);
+    return {std::move(fused), std::move(program)};
+}
+
+/// Loops that share the rows of a matrix, or nothing where it is not read so.
+std::optional<int64_t> parts(const Program &program) {
+    for (const Kernel &kernel : program.kernels)
+        for (const Phase &phase : kernel.phases)
+            if (phase.cpu().whole_rows)
+                return kernel.loops[0].step;
+    return {};
+}
+
+void expect_same_bits(const Graph &graph, int threads, int64_t expected_parts) {
+    const Lowered whole = lower(graph, target(threads)), plain = lower(graph, target(threads, 16));
+    EXPECT_EQ(parts(whole.program), expected_parts) << print(whole.program);
+    EXPECT_EQ(parts(plain.program), std::nullopt);
+    const std::vector<HostTensor> inputs = test::random_inputs(graph);
+    const auto want = test::LoweredRun(plain.graph, plain.program, inputs).run();
+    const auto have = test::LoweredRun(whole.graph, whole.program, inputs).run();
+    for (size_t i = 0; i < want.size(); ++i)
+        EXPECT_TRUE(have[i].bytes == want[i].bytes) << print(whole.program);
+}
+
+TEST(WholeRows, ThreadsShareTheRowsOfALargeMatrix) {
+    // As many as a power of two divides, but no more than there are lanes beside the chunks.
+    for (const auto &[threads, shared] :
+         {std::pair{1, 1}, {2, 2}, {3, 1}, {4, 4}, {6, 2}, {16, 16}, {48, 16}, {64, 16}}) {
+        SCOPED_TRACE(threads);
+        expect_same_bits(product(DType::F32, 1, 512, 1088), threads, shared);
+    }
+    expect_same_bits(product(DType::F64, 1, 2050, 192), 16, 8);
+    expect_same_bits(product(DType::BF16, 1, 1024, 1088), 2, 2);
+}
+
+TEST(WholeRows, ChunksWithoutElementsAddNothing) {
+    for (const int64_t k : {1024, 1025, 2048, 3072, 4097, 5000})
+        for (const int threads : {1, 2, 4})
+            expect_same_bits(product(DType::F32, 1, k, 1000000 / k + 100), threads, threads);
+}
+
+TEST(WholeRows, ManyProductsAreSharedAsAWhole) {
+    expect_same_bits(product(DType::F32, 4, 300, 640), 2, 1);
+    expect_same_bits(product(DType::F32, 3, 300, 640), 2, 2);
+}
+
+TEST(WholeRows, SmallShortAndLongOnesAreNotReadSo) {
+    const auto parts_of = [](int64_t k, int64_t n) {
+        return parts(lower(product(DType::F32, 1, k, n), target(2)).program);
+    };
+    EXPECT_EQ(parts_of(512, 512), std::nullopt);
+    EXPECT_EQ(parts_of(1000, 1000), std::nullopt); // rows begin within cache lines
+    EXPECT_NE(parts_of(1024, 1024), std::nullopt);
+    EXPECT_NE(parts_of(1100, 1001), std::nullopt);
+    EXPECT_EQ(parts_of(200, 20000), std::nullopt);
+    EXPECT_EQ(parts_of(17000, 640), std::nullopt);
+    EXPECT_EQ(parts_of(16384, 48), std::nullopt);
+}
+
+} // namespace
+} // namespace lz
