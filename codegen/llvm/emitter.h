@@ -274,11 +274,14 @@ private:
     struct RowOfLane;
     struct WholeRows;
     RowOfLane prepare_row(const ir::Loop &loop, ir::AxisId axis, Value index);
-    Value whole_rows(const ir::Region &region, ir::AxisId axis, Value lo, Value hi);
-    void sum_all_rows(const WholeRows &whole, Value rows);
-    void sum_rows_of_lane(const WholeRows &whole, Value lane, Value first, int64_t count, Value begins);
+    void grid_whole_rows();
+    void whole_rows(const WholeRows &whole);
+    Value rows_of_part(const WholeRows &whole, Value part);
+    void sum_all_rows(const WholeRows &whole);
+    void sum_rows_of_lane(const WholeRows &whole, Value place, Value first, int64_t count, Value begins);
+    void fold_lanes(const WholeRows &whole, Value part);
     void each_step(const WholeRows &whole, const std::function<void(Value column)> &body);
-    Values sums_of_lane(const WholeRows &whole, Value lane);
+    Values sums_of_lane(const WholeRows &whole, Value place);
     Partials load_sums(const WholeRows &whole, const Values &lane, Value column);
     Partials load_unless(Value nothing, const WholeRows &whole, const Values &lane, Value column);
     void store_sums(const WholeRows &whole, const Values &lane, Value column, const Partials &sums);

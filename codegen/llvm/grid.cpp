@@ -61,6 +61,8 @@ void PhaseEmitter::emit_grid() {
             grid_scalars();
         else if (s_.tile_axis >= 0)
             grid_tiles();
+        else if (s_.whole_rows != 0)
+            grid_whole_rows();
         else if (p_.grid.size() == 1)
             grid_line();
         else

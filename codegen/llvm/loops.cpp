@@ -305,8 +305,6 @@ void PhaseEmitter::vector_range(const Region &region, AxisId axis, Value lo, Val
             forget(inside);
         };
         const Value bytes = bytes_walked_down(region);
-        if (s_.whole_rows)
-            lo = whole_rows(region, axis, lo, hi);
         if (bytes && one_chunk_each(region)) {
             Value by_lanes = b_.compare(Pred::Sle, bytes, b_.i64(kLaneByLaneBytes));
             lane_by_lane_ = true;

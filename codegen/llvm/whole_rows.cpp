@@ -40,12 +40,16 @@ struct PhaseEmitter::RowOfLane {
     std::vector<Memo> memos;
 };
 
+/// A work item.
 struct PhaseEmitter::WholeRows {
+    uint32_t id; ///< of the loop
     const Loop &loop;
     AxisId axis;
-    Value from, to; ///< columns, whole registers
-    int64_t lanes;
-    Value begin; ///< the first row
+    Value from, to;                       ///< columns, whole registers
+    Value first, parts;                   ///< along the axis of parts
+    int64_t together;                     ///< parts of a full work item
+    int64_t lanes;                        ///< of a part
+    Value begin = nullptr, end = nullptr; ///< of the first part's rows
 };
 
 PhaseEmitter::RowOfLane PhaseEmitter::prepare_row(const Loop &loop, AxisId axis, Value index) {
@@ -62,63 +66,136 @@ PhaseEmitter::RowOfLane PhaseEmitter::prepare_row(const Loop &loop, AxisId axis,
     return row;
 }
 
-/// Runs the region for columns [lo, hi), but for those that fill no register. The first one that is left.
-Value PhaseEmitter::whole_rows(const Region &region, AxisId axis, Value lo, Value hi) {
-    const uint32_t id = std::ranges::find(region, Stmt::Loop, &Stmt::kind)->id;
+void PhaseEmitter::grid_whole_rows() {
+    const size_t last = p_.grid.size() - 1, part = last - 2;
+    const AxisId parts = p_.grid[part], axis = p_.grid[last];
+    const uint32_t id = std::ranges::find(p_.body, Stmt::Loop, &Stmt::kind)->id;
     const Loop &loop = k_.loops[id];
-    const Value begin = scalar(loop.begin);
-    const Value end = b_.add(lo, b_.bit_and(b_.sub(hi, lo), b_.i64(-int64_t{width_})));
-    const WholeRows whole{loop, axis, lo, end, lanes_of(loop.reductions.front()) / loop.step, begin};
-    const Value length = b_.smax(b_.sub(scalar(loop.end), begin), b_.i64(0));
-    const Value rows = b_.udiv(b_.add(length, b_.i64(loop.step - 1)), b_.i64(loop.step));
-    const Mark inside = mark();
-    sum_all_rows(whole, rows);
-    const Value none = b_.compare(Pred::Eq, rows, b_.i64(0));
-    const Values first = sums_of_lane(whole, b_.i64(0));
-    each_step(whole, [&](Value column) {
-        const Partials totals = load_unless(none, whole, first, column);
-        bind_axis(axis, b_.add(column, lo));
-        set_results(loop, id, totals);
-        for (const Stmt &stmt : region)
-            if (stmt.kind == Stmt::Instruction)
-                emit_region(Region{stmt});
-        unbind_axis(axis);
+    const Value together = b_.i64(s_.whole_rows);
+    Values counts;
+    for (size_t i = 0; i < last; ++i)
+        counts.push_back(i == part ? b_.udiv(b_.add(extent(parts), b_.i64(s_.whole_rows - 1)), together)
+                                   : extent(p_.grid[i]));
+    counts.push_back(blocks_of(axis, s_.block));
+    walk(counts, [&](std::span<const Value> index) {
+        for (size_t i = 0; i < last; ++i)
+            if (i != part)
+                bind_axis(p_.grid[i], index[i]);
+        const Value lo = b_.mul(index[last], arg(s_.block));
+        const Value hi = b_.smin(b_.add(lo, arg(s_.block)), extent(axis));
+        const Value to = b_.add(lo, b_.bit_and(b_.sub(hi, lo), b_.i64(-int64_t{width_})));
+        const Value first = b_.mul(index[part], together);
+        const WholeRows whole{.id = id,
+                              .loop = loop,
+                              .axis = axis,
+                              .from = lo,
+                              .to = to,
+                              .first = first,
+                              .parts = b_.smin(together, b_.sub(extent(parts), first)),
+                              .together = s_.whole_rows,
+                              .lanes = lanes_of(loop.reductions.front()) / loop.step};
+        b_.if_then(b_.compare(Pred::Slt, lo, to), [&] { whole_rows(whole); });
+        b_.if_then(b_.compare(Pred::Slt, to, hi), [&] { // columns that fill no register
+            b_.loop(b_.i64(0), whole.parts, b_.i64(1), {},
+                    [&](Value place, std::span<const Value>) -> Values {
+                        const Mark before = mark();
+                        bind_axis(parts, b_.add(first, place));
+                        hoist(p_.body, true);
+                        prepare(p_.body, axis);
+                        masked_steps(p_.body, axis, to, hi);
+                        unbind_axis(parts);
+                        forget(before);
+                        return {};
+                    });
+        });
+        for (size_t i = last; i-- > 0;)
+            if (i != part)
+                unbind_axis(p_.grid[i]);
     });
-    forget(inside);
-    return end;
 }
 
-/// The columns' sums of so many rows, in the first lane.
-void PhaseEmitter::sum_all_rows(const WholeRows &whole, Value rows) {
-    const Value lanes = b_.i64(whole.lanes);
-    const Value all = b_.udiv(rows, lanes),
-                rest = b_.urem(rows, lanes); // of each lane, and lanes with one more
+void PhaseEmitter::whole_rows(const WholeRows &item) {
+    const AxisId parts = p_.grid[p_.grid.size() - 3];
+    WholeRows whole = item;
+    const Mark before = mark();
+    bind_axis(parts, whole.first);
+    hoist(p_.body, true);
+    whole.begin = scalar(whole.loop.begin);
+    whole.end = scalar(whole.loop.end);
+    sum_all_rows(whole);
+    unbind_axis(parts);
+    forget(before);
+    b_.loop(b_.i64(0), whole.parts, b_.i64(1), {}, [&](Value part, std::span<const Value>) -> Values {
+        fold_lanes(whole, part);
+        const Mark inside = mark();
+        bind_axis(parts, b_.add(whole.first, part));
+        hoist(p_.body, true);
+        prepare(p_.body, whole.axis);
+        const Value none = b_.compare(Pred::Eq, rows_of_part(whole, part), b_.i64(0));
+        const Values sums = sums_of_lane(whole, part);
+        each_step(whole, [&](Value column) {
+            const Partials totals = load_unless(none, whole, sums, column);
+            bind_axis(whole.axis, b_.add(column, whole.from));
+            set_results(whole.loop, whole.id, totals);
+            for (const Stmt &stmt : p_.body)
+                if (stmt.kind == Stmt::Instruction)
+                    emit_region(Region{stmt});
+            unbind_axis(whole.axis);
+        });
+        unbind_axis(parts);
+        forget(inside);
+        return {};
+    });
+}
+
+Value PhaseEmitter::rows_of_part(const WholeRows &whole, Value part) {
+    const Value length = b_.sub(whole.end, b_.add(whole.begin, part));
+    const Value step = b_.i64(whole.loop.step);
+    return b_.udiv(b_.add(b_.smax(length, b_.i64(0)), b_.sub(step, b_.i64(1))), step);
+}
+
+/// What the rows of each lane of each part add up to.
+void PhaseEmitter::sum_all_rows(const WholeRows &whole) {
+    const Value lanes = b_.i64(whole.lanes), together = b_.i64(whole.together);
+    // The last part has fewest rows. Beside turns in which each lane has one there is a last one.
+    const Value all = b_.udiv(rows_of_part(whole, b_.sub(whole.parts, b_.i64(1))), lanes);
+    const Value behind = b_.sub(rows_of_part(whole, b_.i64(0)), b_.mul(all, lanes));
     const auto sum = [&](Value turn, Value to, int64_t at_once) {
         const Value begins = b_.compare(Pred::Eq, turn, b_.i64(0));
         b_.loop(b_.i64(0), to, b_.i64(1), {}, [&](Value lane, std::span<const Value>) -> Values {
             const Value row = b_.add(b_.mul(turn, lanes), lane);
             const Value first = b_.add(whole.begin, b_.mul(row, b_.i64(whole.loop.step)));
-            sum_rows_of_lane(whole, lane, first, at_once, begins);
+            const Value parts = b_.smin(whole.parts, b_.sub(whole.end, first));
+            b_.loop(b_.i64(0), parts, b_.i64(1), {}, [&](Value part, std::span<const Value>) -> Values {
+                const Value place = b_.add(b_.mul(lane, together), part);
+                sum_rows_of_lane(whole, place, b_.add(first, part), at_once, begins);
+                return {};
+            });
             return {};
         });
     };
     Value done = b_.i64(0);
     for (const int64_t at_once : kRowsAtOnce) {
-        const bool last = at_once == 1; // its last turn is of those lanes that have one row more
+        const bool last = at_once == 1;
         const Value to = last ? b_.add(all, b_.i64(1)) : b_.bit_and(all, b_.i64(-at_once));
         b_.loop(done, to, b_.i64(at_once), {}, [&](Value turn, std::span<const Value>) -> Values {
-            sum(turn, last ? b_.select(b_.compare(Pred::Eq, turn, all), rest, lanes) : lanes, at_once);
+            sum(turn, last ? b_.select(b_.compare(Pred::Eq, turn, all), behind, lanes) : lanes, at_once);
             return {};
         });
         done = to;
     }
-    // By halves; of lanes that have nothing there is none.
-    Value used = b_.smin(rows, lanes);
+}
+
+/// The lanes of a part to the first one of them, by halves; of lanes that have nothing there is none.
+void PhaseEmitter::fold_lanes(const WholeRows &whole, Value part) {
+    const Value together = b_.i64(whole.together);
+    Value used = b_.smin(rows_of_part(whole, part), b_.i64(whole.lanes));
     for (int64_t half = whole.lanes / 2; half > 0; half /= 2) {
         b_.loop(b_.i64(0), b_.sub(used, b_.i64(half)), b_.i64(1), {},
                 [&](Value lane, std::span<const Value>) -> Values {
-                    const Values to = sums_of_lane(whole, lane);
-                    const Values from = sums_of_lane(whole, b_.add(lane, b_.i64(half)));
+                    const Value place = b_.add(b_.mul(lane, together), part);
+                    const Values to = sums_of_lane(whole, place);
+                    const Values from = sums_of_lane(whole, b_.add(place, b_.i64(half * whole.together)));
                     each_step(whole, [&](Value column) {
                         Partials sums = load_sums(whole, to, column);
                         const Partials others = load_sums(whole, from, column);
@@ -132,14 +209,14 @@ void PhaseEmitter::sum_all_rows(const WholeRows &whole, Value rows) {
     }
 }
 
-/// Row `first` and those after it of a lane, as many as `count`, to its sums.
-void PhaseEmitter::sum_rows_of_lane(const WholeRows &whole, Value lane, Value first, int64_t count,
+/// Row `first` and those after it of a lane, as many as `count`, to the sums in its place.
+void PhaseEmitter::sum_rows_of_lane(const WholeRows &whole, Value place, Value first, int64_t count,
                                     Value begins) {
     const Loop &loop = whole.loop;
     std::vector<RowOfLane> rows;
     for (int64_t r = 0; r < count; ++r)
         rows.push_back(prepare_row(loop, whole.axis, b_.add(first, b_.i64(r * whole.lanes * loop.step))));
-    const Values places = sums_of_lane(whole, lane);
+    const Values places = sums_of_lane(whole, place);
     each_step(whole, [&](Value column) {
         Partials sums = load_unless(begins, whole, places, column);
         for (const RowOfLane &row : rows) {
@@ -180,12 +257,13 @@ void PhaseEmitter::each_step(const WholeRows &whole, const std::function<void(Va
     }
 }
 
-/// Where the sums of a lane lie, of each reduction.
-PhaseEmitter::Values PhaseEmitter::sums_of_lane(const WholeRows &whole, Value lane) {
+/// Where the sums of a lane lie, of each reduction: lane after lane, and of each lane part after part.
+PhaseEmitter::Values PhaseEmitter::sums_of_lane(const WholeRows &whole, Value place) {
     Values places;
     const Value columns = b_.sub(whole.to, whole.from);
     for (size_t i = 0; i < whole.loop.reductions.size(); ++i) {
-        const Value row = b_.add(b_.i64(static_cast<int64_t>(i) * whole.lanes), lane);
+        const int64_t before = static_cast<int64_t>(i) * whole.lanes * whole.together;
+        const Value row = b_.add(b_.i64(before), place);
         places.push_back(
             b_.element(ssa_elem(whole.loop.reductions[i].dtype), buffer(s_.scratch), b_.mul(row, columns)));
     }

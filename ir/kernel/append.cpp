@@ -126,7 +126,7 @@ private:
             for (ArgId *a : {&cpu->block, &cpu->tile_block, &cpu->blocks})
                 arg(*a);
             tile(cpu->tile_axis);
-            if (p.contraction || cpu->whole_rows)
+            if (p.contraction || cpu->whole_rows != 0)
                 cpu->scratch = buffers_[cpu->scratch];
         }
         if (auto *cuda = std::get_if<CudaSchedule>(&p.schedule)) {

@@ -125,6 +125,8 @@ int64_t work_items(const Kernel &kernel, const Phase &phase, std::span<const int
             items *= blocks(extent, contraction_arg(schedule, ContractionArg::BlockM));
         else if (c && phase.grid[i] == c->n)
             items *= blocks(extent, contraction_arg(schedule, ContractionArg::BlockN));
+        else if (schedule.whole_rows != 0 && i + 3 == phase.grid.size())
+            items *= (extent + schedule.whole_rows - 1) / schedule.whole_rows;
         else if (last && (phase.vector_grid || schedule.across))
             items *= blocks(extent, schedule.block);
         else if (schedule.tile_axis >= 0 && phase.grid[i] == schedule.tile_axis)

@@ -364,9 +364,11 @@ private:
         }
         cpu.across = s_.accept_word("across");
         cpu.one_chunk = s_.accept_word("one-chunk");
-        cpu.whole_rows = s_.accept_word("whole-rows");
-        if (cpu.whole_rows)
+        if (s_.accept_word("whole-rows")) {
+            cpu.whole_rows = static_cast<int>(s_.integer_in("rows behind each other", 1, kLaneBytes));
+            s_.expect_word("in");
             cpu.scratch = static_cast<uint16_t>(id('b', k_.buffers.size(), "a buffer"));
+        }
         cpu.partials = s_.accept_word("partials");
         if (s_.accept_word("microkernel")) {
             cpu.mr = static_cast<int>(s_.integer_in("rows of a microkernel", 1, 4096));

@@ -212,8 +212,8 @@ private:
             text += " across";
         if (cpu.one_chunk)
             text += " one-chunk";
-        if (cpu.whole_rows)
-            text += fmt::format(" whole-rows b{}", cpu.scratch);
+        if (cpu.whole_rows != 0)
+            text += fmt::format(" whole-rows {} in b{}", cpu.whole_rows, cpu.scratch);
         if (cpu.partials)
             text += " partials";
         if (contraction)

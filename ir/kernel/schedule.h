@@ -51,9 +51,11 @@ struct CpuSchedule {
     /// reduced at once; loops are at most chunk * chunk long.
     bool across = false;
     bool one_chunk = false; ///< reduced axes are at most one chunk of their order long
-    /// Of rows side by side (`across`), whose one loop has a begin and an end: a work item reads the rows of
-    /// the operands in the order of memory, and all lanes of its columns lie in `scratch`.
-    bool whole_rows = false;
+    /// Of rows side by side (`across`), whose one loop has a begin and an end: work items read what is
+    /// reduced in the order of memory, and all lanes of their columns lie in `scratch`. So many neighbours
+    /// along the axis of the grid before the last two, by which nothing but the loop's begin and what is
+    /// stored moves, are one work item, which has so many rows of the matrix behind each other; 0: not so.
+    int whole_rows = 0;
     /// Reductions fold results of another phase: short, so that little is compiled for them.
     bool partials = false;
     uint16_t scratch = 0; ///< Worker buffer: lanes of whole rows; a contraction's panels and partial sums

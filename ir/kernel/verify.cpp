@@ -373,7 +373,8 @@ private:
     }
 
     void verify_whole_rows(const Phase &phase, const CpuSchedule &cpu) {
-        check(cpu.across && cpu.block != kNoArg, "whole rows do not lie side by side in blocks");
+        check(cpu.across && cpu.block != kNoArg && phase.grid.size() >= 3 && cpu.whole_rows > 0,
+              "whole rows do not lie side by side in blocks, behind axes of parts and chunks");
         check(cpu.scratch < k_.buffers.size() && k_.buffers[cpu.scratch].mode == BufferMode::Worker,
               "the scratch b{} of whole rows is not a worker buffer", cpu.scratch);
         const auto is_loop = [](const Stmt &s) { return s.kind == Stmt::Loop; };
@@ -386,6 +387,8 @@ private:
             return (r.op == ReduceOp::Add || r.op == ReduceOp::Mul) && is_float(r.dtype) &&
                    r.dtype == loop.reductions[0].dtype;
         };
+        check(loop.step % cpu.whole_rows == 0, "l{} has {} rows of {} behind each other", at->id,
+              cpu.whole_rows, loop.step);
         check(loop.order == LoopOrder::Lanes && loop.begin != kNoValue && loop.end != kNoValue &&
                   loop.chunk == 0 && !loop.reductions.empty() &&
                   std::ranges::all_of(loop.reductions, ordered),
@@ -412,10 +415,11 @@ private:
                                                      return s.kind == Stmt::Loop && k_.loops[s.id].step != 1;
                                                  }),
               "a loop with a step folds rows that do not lie side by side");
-        if (cpu.whole_rows)
+        if (cpu.whole_rows != 0)
             verify_whole_rows(phase, cpu);
         if (!phase.contraction) {
-            check(cpu.mr == 0 && cpu.nr == 0 && cpu.blocks == kNoArg && (cpu.scratch == 0 || cpu.whole_rows),
+            check(cpu.mr == 0 && cpu.nr == 0 && cpu.blocks == kNoArg &&
+                      (cpu.scratch == 0 || cpu.whole_rows != 0),
                   "a phase without a product has a microkernel of {} x {}", cpu.mr, cpu.nr);
             return;
         }

@@ -379,7 +379,7 @@ private:
     }
 
     void schedule_whole_rows(CpuSchedule &cpu) {
-        cpu.whole_rows = true;
+        cpu.whole_rows = whole_->together;
         cpu.block = add_arg(ArgRole::Block, [&](const LoweredSegment &) { return whole_->block; });
         cpu.scratch = static_cast<uint16_t>(kernel_.buffers.size());
         kernel_.buffers.push_back(

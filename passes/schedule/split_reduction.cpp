@@ -37,7 +37,7 @@ public:
             chunks_ = split_.padded;
         chunk_axis_ = b_.axis(add_arg(ArgRole::Extent, chunks_));
         partial_axis_ = chunk_axis_;
-        if (split_.parts > 1) {
+        if (split_.padded != 0) {
             part_axis_ = b_.axis(add_arg(ArgRole::Extent, split_.parts));
             partial_axis_ = b_.axis(add_arg(ArgRole::Extent, split_.parts * chunks_));
         }
@@ -80,7 +80,7 @@ private:
     }
     /// Axes of partial results in the phase that makes them.
     std::vector<AxisId> made_along() const {
-        return split_.parts > 1 ? std::vector{part_axis_, chunk_axis_} : std::vector{chunk_axis_};
+        return split_.padded != 0 ? std::vector{part_axis_, chunk_axis_} : std::vector{chunk_axis_};
     }
 
     /// A partial result, which stands along those axes.
@@ -139,7 +139,7 @@ private:
         const KValue size = b_.constant_int(DType::I64, chunk_);
         KValue begin = b_.mul(b_.axis_index(chunk_axis_), size);
         const KValue end = b_.minimum(b_.add(begin, size), b_.arg_value(from_.axes[loop_.axis].extent));
-        if (split_.parts > 1)
+        if (split_.padded != 0)
             begin = b_.add(begin, b_.axis_index(part_axis_));
         const uint32_t loop = b_.begin_loop(loop_.axis, loop_.order, 0, begin, end, split_.parts);
         copier_.copy(loop_.body);

@@ -169,6 +169,7 @@ struct Whole {
     ReduceOp op;
     DType dtype;
     int64_t rows, columns, parts = 1;
+    int together = 1; ///< parts in a work item
     int extra = 0;
     bool twice = false;
     DType stored = DType::Bool; ///< dtype of the matrix, if it is another one
@@ -179,15 +180,16 @@ Launch whole_rows(const Whole &c) {
     constexpr int64_t kBlock = 96;
     const DType stored = c.stored == DType::Bool ? c.dtype : c.stored;
     KernelBuilder b;
-    const AxisId p = b.axis(), r = b.axis(), i = b.axis();
+    const AxisId p = b.axis(), r = b.axis(), i = b.axis(), one = b.axis();
     const ArgId step = b.arg(ArgRole::Stride), pitch = b.arg(ArgRole::Stride);
     const ArgId block = b.arg(ArgRole::Block), place = b.arg(ArgRole::Offset);
     const ArgId from = b.arg(ArgRole::Other), to = b.arg(ArgRole::Other);
     const uint16_t in = b.buffer(stored, BufferMode::In), factors = b.buffer(c.dtype, BufferMode::In);
     const uint16_t out = b.buffer(c.dtype, BufferMode::Out), sums = b.buffer(DType::U8, BufferMode::Worker);
     b.kernel().buffers[sums].worker_offset = place;
-    CpuSchedule &cpu = b.begin_phase({p, i}, false).on_cpu();
-    cpu.across = cpu.whole_rows = true;
+    CpuSchedule &cpu = b.begin_phase({p, one, i}, false).on_cpu();
+    cpu.across = true;
+    cpu.whole_rows = c.together;
     cpu.block = block;
     cpu.scratch = sums;
     const KValue begin = b.add(b.arg_value(from), b.axis_index(p)), end = b.arg_value(to);
@@ -216,10 +218,13 @@ Launch whole_rows(const Whole &c) {
         store(squares);
     b.end_phase();
     const int64_t first = c.rows > 3 ? 2 : 0, last = std::max<int64_t>(c.rows - 1, 0);
-    Launch l{
-        b.take(), {c.parts, c.rows, c.columns, c.columns + 1, c.columns, kBlock, 64, first, last}, {}, {}, 0};
+    Launch l{b.take(),
+             {c.parts, c.rows, c.columns, 1, c.columns + 1, c.columns, kBlock, 64, first, last},
+             {},
+             {},
+             0};
     l.elements = {c.rows * (c.columns + 1), c.rows, c.parts * c.columns, 0};
-    l.worker_bytes = static_cast<size_t>(64 + kLaneBytes / c.parts * kBlock * (c.twice ? 2 : 1));
+    l.worker_bytes = static_cast<size_t>(64 + kLaneBytes / c.parts * c.together * kBlock * (c.twice ? 2 : 1));
     return l;
 }
 
@@ -231,17 +236,17 @@ TEST(EmitterReduce, RowsAreReadWhole) {
     };
     // None, one, fewer than there are lanes, one more, turns of four rows and of one.
     for (const int64_t rows : {0, 1, 3, 4, 20, 66, 67, 131, 260, 700})
-        for (const int64_t parts : {1, 2, 32})
-            fold({ReduceOp::Add, DType::F32, rows, 110, parts});
+        for (const auto &[parts, together] : {std::pair{1, 1}, {2, 1}, {32, 1}, {8, 4}, {64, 16}})
+            fold({ReduceOp::Add, DType::F32, rows, 110, parts, together});
     for (const int64_t rows : {0, 35, 36, 300})
-        for (const int64_t parts : {1, 16})
-            fold({ReduceOp::Add, DType::F64, rows, 100, parts});
+        for (const auto &[parts, together] : {std::pair{1, 1}, {16, 1}, {16, 8}})
+            fold({ReduceOp::Add, DType::F64, rows, 100, parts, together});
     for (const int64_t columns : {1, 7, 16, 96, 97, 192, 250})
-        fold({ReduceOp::Mul, DType::F32, 150, columns, 2, 9});
+        fold({ReduceOp::Mul, DType::F32, 150, columns, 4, 2, 9});
     for (const DType stored : {DType::BF16, DType::F16, DType::I8})
-        fold({ReduceOp::Add, DType::F32, 300, 110, 2, 0, false, stored});
+        fold({ReduceOp::Add, DType::F32, 300, 110, 4, 2, 0, false, stored});
     for (const int64_t parts : {1, 4}) // two sums of each column
-        fold({ReduceOp::Add, DType::F32, 300, 130, parts, 1, true});
+        fold({ReduceOp::Add, DType::F32, 300, 130, parts, 1, 1, true});
 }
 
 TEST(EmitterReduce, TinyRowsTakeOneRegister) {

@@ -86,10 +86,10 @@ kernel @flip {
 TEST(KernelText, SaysWhichRowsAreReadWholeAndWhichLoopsShareLanes) {
     const std::string text = R"(lazuli 1
 kernel @columns {
-  args a0: extent, a1: extent, a2: extent, a3: stride, a4: block, a5: offset
+  args a0: extent, a1: extent, a2: extent, a3: stride, a4: block, a5: offset, a6: extent
   buffers b0: in f32, b1: temp f32, b2: worker u8 at a5
-  axes i0: a0, i1: a1, i2: a2
-  phase [i0, i2] scalar cpu block a4 across whole-rows b2 {
+  axes i0: a0, i1: a1, i2: a2, i3: a6
+  phase [i0, i3, i2] scalar cpu block a4 across whole-rows 1 in b2 {
     %0 = axis i0 : i64
     %1 = arg a1 : i64
     loop l0 i1 lanes from %0 to %1 step 2 {
@@ -105,9 +105,10 @@ kernel @columns {
     verify(kernel);
     EXPECT_EQ(print(kernel), text);
     EXPECT_EQ(kernel.loops[0].step, 2);
-    EXPECT_TRUE(kernel.phases[0].cpu().whole_rows);
+    EXPECT_EQ(kernel.phases[0].cpu().whole_rows, 1);
     EXPECT_EQ(kernel.phases[0].cpu().scratch, 2);
-    for (const auto &[part, other] : {std::pair{"step 2", "step 4"}, {"whole-rows b2 ", ""}}) {
+    for (const auto &[part, other] :
+         {std::pair{"step 2", "step 4"}, {"whole-rows 1", "whole-rows 2"}, {"whole-rows 1 in b2 ", ""}}) {
         std::string changed = text;
         changed.replace(changed.find(part), std::string_view(part).size(), other);
         EXPECT_NE(cache_key(parse_kernel(changed)), cache_key(kernel)) << changed;

@@ -108,10 +108,10 @@ using Change = std::pair<std::string_view, std::string_view>;
 void expect_rejected_columns(std::initializer_list<Change> changes, const std::string &why) {
     std::string text = R"(lazuli 1
 kernel @columns {
-  args a0: extent, a1: extent, a2: extent, a3: stride, a4: block, a5: offset
+  args a0: extent, a1: extent, a2: extent, a3: stride, a4: block, a5: offset, a6: extent
   buffers b0: in f32, b1: temp f32, b2: worker u8 at a5
-  axes i0: a0, i1: a1, i2: a2
-  phase [i0, i2] scalar cpu block a4 across whole-rows b2 {
+  axes i0: a0, i1: a1, i2: a2, i3: a6
+  phase [i0, i3, i2] scalar cpu block a4 across whole-rows 1 in b2 {
     %0 = axis i0 : i64
     %1 = arg a1 : i64
     loop l0 i1 lanes from %0 to %1 step 2 {
@@ -130,7 +130,7 @@ kernel @columns {
 }
 
 TEST(KernelVerify, AStepIsAPartOfTheLanes) {
-    const Change not_whole = {" whole-rows b2", ""};
+    const Change not_whole = {" whole-rows 1 in b2", ""};
     expect_rejected_columns({{"step 2", "step 3"}}, "loop l0 has step 3");
     expect_rejected_columns({{"step 2", "step 128"}}, "l0 has a step of more than its lanes");
     expect_rejected_columns({not_whole, {"lanes from", "lanes chunk 1024 from"}},
@@ -143,8 +143,10 @@ TEST(KernelVerify, AStepIsAPartOfTheLanes) {
 
 TEST(KernelVerify, WholeRowsAreReadByOneLoopIntoTheirScratch) {
     const std::string no_chunk = "l0 reads whole rows and is no chunk of sums";
-    expect_rejected_columns({{"whole-rows b2", "whole-rows b1"}},
+    expect_rejected_columns({{"whole-rows 1 in b2", "whole-rows 1 in b1"}},
                             "the scratch b1 of whole rows is not a worker buffer");
+    expect_rejected_columns({{"whole-rows 1", "whole-rows 4"}}, "l0 has 4 rows of 2 behind each other");
+    expect_rejected_columns({{"[i0, i3, i2]", "[i0, i2]"}}, "behind axes of parts and chunks");
     expect_rejected_columns({{"block a4 ", ""}}, "whole rows do not lie side by side in blocks");
     expect_rejected_columns({{"lanes from", "sequential from"}}, no_chunk);
     expect_rejected_columns({{"lanes from", "lanes chunk 1024 from"}}, no_chunk);

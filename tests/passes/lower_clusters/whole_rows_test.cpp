@@ -54,19 +54,19 @@ Lowered lower(const Graph &graph, const Target &target) {
     return {std::move(fused), std::move(program)};
 }
 
-/// Loops that share the rows of a matrix, or nothing where it is not read so.
-std::optional<int64_t> parts(const Program &program) {
+/// Work items that share the rows of a matrix, or nothing where it is not read so.
+std::optional<int64_t> shared(const Program &program) {
     for (const Kernel &kernel : program.kernels)
         for (const Phase &phase : kernel.phases)
-            if (phase.cpu().whole_rows)
-                return kernel.loops[0].step;
+            if (phase.cpu().whole_rows != 0)
+                return kernel.loops[0].step / phase.cpu().whole_rows;
     return {};
 }
 
-void expect_same_bits(const Graph &graph, int threads, int64_t expected_parts) {
+void expect_same_bits(const Graph &graph, int threads, int64_t items) {
     const Lowered whole = lower(graph, target(threads)), plain = lower(graph, target(threads, 16));
-    EXPECT_EQ(parts(whole.program), expected_parts) << print(whole.program);
-    EXPECT_EQ(parts(plain.program), std::nullopt);
+    EXPECT_EQ(shared(whole.program), items) << print(whole.program);
+    EXPECT_EQ(shared(plain.program), std::nullopt);
     const std::vector<HostTensor> inputs = test::random_inputs(graph);
     const auto want = test::LoweredRun(plain.graph, plain.program, inputs).run();
     const auto have = test::LoweredRun(whole.graph, whole.program, inputs).run();
@@ -97,16 +97,16 @@ TEST(WholeRows, ManyProductsAreSharedAsAWhole) {
 }
 
 TEST(WholeRows, SmallShortAndLongOnesAreNotReadSo) {
-    const auto parts_of = [](int64_t k, int64_t n) {
-        return parts(lower(product(DType::F32, 1, k, n), target(2)).program);
+    const auto shared_by = [](int64_t k, int64_t n) {
+        return shared(lower(product(DType::F32, 1, k, n), target(2)).program);
     };
-    EXPECT_EQ(parts_of(512, 512), std::nullopt);
-    EXPECT_EQ(parts_of(1000, 1000), std::nullopt); // rows begin within cache lines
-    EXPECT_NE(parts_of(1024, 1024), std::nullopt);
-    EXPECT_NE(parts_of(1100, 1001), std::nullopt);
-    EXPECT_EQ(parts_of(200, 20000), std::nullopt);
-    EXPECT_EQ(parts_of(17000, 640), std::nullopt);
-    EXPECT_EQ(parts_of(16384, 48), std::nullopt);
+    EXPECT_EQ(shared_by(512, 512), std::nullopt);
+    EXPECT_EQ(shared_by(1000, 1000), std::nullopt); // rows begin within cache lines
+    EXPECT_NE(shared_by(1024, 1024), std::nullopt);
+    EXPECT_NE(shared_by(1100, 1001), std::nullopt);
+    EXPECT_EQ(shared_by(200, 20000), std::nullopt);
+    EXPECT_EQ(shared_by(17000, 640), std::nullopt);
+    EXPECT_EQ(shared_by(16384, 48), std::nullopt);
 }
 
 } // namespace
