@@ -161,9 +161,9 @@ struct Loop {
     LoopOrder order = LoopOrder::Lanes;
     int64_t chunk = 0;                       ///< 0: one chunk
     KValue begin = kNoValue, end = kNoValue; ///< uniform i64 bounds; kNoValue: 0 and the extent
-    /// From one of its indices to the next, a power of two. Of a loop in lanes alone, which has so much fewer
-    /// of them: so many such loops, which begin one after the other, share the lanes of one without a step,
-    /// and what they fold to, folded by halves, is what that folds to. Such a loop has one chunk.
+    /// The loop takes every step-th index and has lanes / step lanes; a power of two. `step` such loops that
+    /// begin at b, b + 1 and so on share the elements and the lanes of one loop without a step from b on, and
+    /// what they fold to, folded by halves, is what that one folds to. Of a loop in lanes, and of one chunk.
     int64_t step = 1;
     Region body;
     std::vector<Reduction> reductions;

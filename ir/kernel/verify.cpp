@@ -302,6 +302,8 @@ private:
             value(loop.end, DType::I64, "the end of a loop");
         check(loop.step > 0 && std::has_single_bit(static_cast<uint64_t>(loop.step)), "loop l{} has step {}",
               id, loop.step);
+        check(loop.step == 1 || folds_parts_, "loop l{} has a step, and its rows do not lie side by side",
+              id);
         check(loop.step == 1 || (loop.order == LoopOrder::Lanes && loop.chunk == 0),
               "loop l{} has a step, and not lanes and one chunk", id);
         axis_[loop.axis] = true;
@@ -393,6 +395,34 @@ private:
                   loop.chunk == 0 && !loop.reductions.empty() &&
                   std::ranges::all_of(loop.reductions, ordered),
               "l{} reads whole rows and is no chunk of sums of floats of one dtype", at->id);
+        verify_parts(phase, loop);
+    }
+
+    /// Nothing that a work item computes for all its parts at once is another one for each.
+    void verify_parts(const Phase &phase, const Loop &loop) {
+        const AxisId parts = phase.grid[phase.grid.size() - 3];
+        std::vector<bool> moves(k_.instrs.size());
+        const auto moved = [&](KValue v) { return v != kNoValue && v < moves.size() && moves[v]; };
+        const auto note = [&](const Stmt &stmt) {
+            const Instr &instr = k_.instrs[stmt.id];
+            bool found =
+                std::ranges::any_of(instr.operands, moved) || (instr.op == KOp::Axis && instr.index == parts);
+            if (instr.access != kNoValue) {
+                const Access &access = k_.accesses[instr.access];
+                found = found || moved(access.predicate) ||
+                        std::ranges::find(access.strides, parts, &AxisStride::axis) != access.strides.end() ||
+                        std::ranges::any_of(access.terms, [&](const IndexTerm &t) { return moved(t.index); });
+            }
+            moves[stmt.id] = found;
+            return found;
+        };
+        for (const Stmt &stmt : phase.body) {
+            if (stmt.kind == Stmt::Loop)
+                break;
+            note(stmt);
+        }
+        check(!moved(loop.end) && std::ranges::none_of(loop.body, note),
+              "what whole rows fold moves along i{}, the axis of parts", parts);
     }
 
     /// The grid is open.
@@ -410,13 +440,6 @@ private:
         check(!cpu.across ||
                   (!phase.vector_grid && !phase.grid.empty() && cpu.tile_axis < 0 && !phase.contraction),
               "rows are folded side by side in a phase that has none");
-        check(cpu.across || std::ranges::none_of(phase.body,
-                                                 [&](const Stmt &s) {
-                                                     return s.kind == Stmt::Loop && k_.loops[s.id].step != 1;
-                                                 }),
-              "a loop with a step folds rows that do not lie side by side");
-        if (cpu.whole_rows != 0)
-            verify_whole_rows(phase, cpu);
         if (!phase.contraction) {
             check(cpu.mr == 0 && cpu.nr == 0 && cpu.blocks == kNoArg &&
                       (cpu.scratch == 0 || cpu.whole_rows != 0),
@@ -500,9 +523,13 @@ private:
         }
         contraction_ = phase.contraction ? &*phase.contraction : nullptr;
         vector_grid_ = phase.vector_grid;
+        const auto *const cpu = std::get_if<CpuSchedule>(&phase.schedule);
+        folds_parts_ = cpu ? cpu->across : std::holds_alternative<std::monostate>(phase.schedule);
         if (contraction_)
             verify_contraction(phase, *contraction_);
         verify_region(phase.body, [] {});
+        if (cpu && cpu->whole_rows != 0)
+            verify_whole_rows(phase, *cpu);
         for (const AxisId axis : phase.grid)
             axis_[axis] = false;
     }
@@ -512,6 +539,7 @@ private:
     std::vector<bool> axis_; // walked by the grid or a loop around
     const Contraction *contraction_ = nullptr;
     bool vector_grid_ = false; // of the open phase
+    bool folds_parts_ = false; // likewise: whether its loops may have a step
 };
 
 } // namespace

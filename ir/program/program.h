@@ -104,6 +104,8 @@ struct CopyRange {
 
 /// Units of Step::cost that a core does in a nanosecond, about.
 inline constexpr int64_t kCostOfNanosecond = 300;
+/// And of launches with scratch, which are taken for products, so many times as much.
+inline constexpr int64_t kProductRate = 3;
 /// To begin with several threads, and to wait for the last of them, takes a third of a microsecond where they
 /// are awake: a launch that costs less than this is faster on the calling thread, or nearly so.
 inline constexpr int64_t kAloneCost = 1 << 20;

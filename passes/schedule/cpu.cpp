@@ -109,8 +109,9 @@ public:
         whole_ = reads_whole_rows();
         split_ = whole_ || splits();
         if (split_)
-            kernel_ = split_reduction(kernel_, step_.segments[0],
-                                      whole_ ? Split{whole_->parts, whole_->chunks} : Split{});
+            kernel_ =
+                split_reduction(kernel_, step_.segments[0],
+                                whole_ ? Split{whole_->parts, whole_->chunks, whole_->across} : Split{});
         choose_rounds();
         const bool bypass = may_bypass();
         for (size_t p = 0; p < kernel_.phases.size(); ++p) {
@@ -385,6 +386,7 @@ private:
         kernel_.buffers.push_back(
             {.dtype = kernel_.loops[0].reductions[0].dtype, .mode = BufferMode::Worker});
         step_.segments[0].buffers.push_back({BufferMode::Worker, kNone, kNone, whole_->lane_bytes});
+        step_.cost *= kProductRate; // it has scratch, and is no faster for it
     }
 
     /// The largest block of those with which the busiest thread has least to do.

@@ -27,9 +27,13 @@ size_t loop_position(const Region &body) {
 class Splitter {
 public:
     Splitter(const Kernel &from, LoweredSegment &segment, const Split &split)
-        : split_(split), from_(from), segment_(segment), phase_(from.phases[0]),
+        : split_(split), from_(from), segment_(segment), phase_(from.phases[0]), grid_(phase_.grid),
           at_(loop_position(phase_.body)), loop_(from.loops[phase_.body[at_].id]), copier_(from),
           b_(copier_.builder()) {
+        if (split_.padded != 0) {
+            const auto across = std::ranges::find(grid_, split_.across);
+            std::rotate(across, across + 1, grid_.end());
+        }
         chunk_ = loop_.chunk != 0 ? loop_.chunk : chunk_of(loop_.order);
         chunks_ = (value_of(from.axes[loop_.axis].extent) + chunk_ - 1) / chunk_;
         LZ_CHECK(split_.padded == 0 || chunks_ <= split_.padded, "there are more chunks than room for them");
@@ -63,7 +67,7 @@ private:
     }
     uint16_t add_partials(DType dtype) {
         int64_t rows = 1;
-        for (const AxisId axis : phase_.grid)
+        for (const AxisId axis : grid_)
             rows *= extent(axis);
         segment_.buffers.push_back(
             {BufferMode::Temp, kNone, kNone, rows * split_.parts * chunks_ * size_of(dtype)});
@@ -73,7 +77,7 @@ private:
     /// The grid, and behind its rows those axes; in a vector grid the last axis of it innermost, and where
     /// rows lie side by side.
     std::vector<AxisId> grid_and(std::span<const AxisId> axes) const {
-        std::vector<AxisId> grid = phase_.grid;
+        std::vector<AxisId> grid = grid_;
         const bool inside = phase_.vector_grid || split_.padded != 0;
         grid.insert(inside ? grid.end() - 1 : grid.end(), axes.begin(), axes.end());
         return grid;
@@ -154,7 +158,7 @@ private:
     }
 
     void fold_partials() {
-        b_.begin_phase(phase_.grid, phase_.vector_grid);
+        b_.begin_phase(grid_, phase_.vector_grid);
         const std::span<const Stmt> rest = std::span(phase_.body).subspan(at_ + 1);
         std::vector<bool> needed = needed_by(rest);
         for (size_t i = 0; i < at_; ++i) // checks count though nobody asks for their value
@@ -186,6 +190,7 @@ private:
     const Kernel &from_;
     LoweredSegment &segment_;
     const Phase &phase_;
+    std::vector<AxisId> grid_; ///< where rows lie side by side, the axis along which they do last
     size_t at_;
     const Loop &loop_;
     KernelCopier copier_;

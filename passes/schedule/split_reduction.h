@@ -31,6 +31,7 @@ struct Split {
     /// Chunks with those that have no elements, a power of two, so that halves of all partial results are
     /// parts, and then chunks: `parts` * `padded` are at most as many as lanes. 0: as many as there are.
     int64_t padded = 0;
+    ir::AxisId across = 0; ///< of the grid, along which the rows lie side by side, where `padded` is not 0
 };
 
 /// Rewrites such a kernel, and gives the step's one segment the buffers of partial results and the new

@@ -12,18 +12,22 @@ namespace {
 // See cpu.cpp for what is said of each constant. Measure: `gpt2_token` and `product/f32_wide/1/768/3072` of
 // bench_products, `matmul_f32/1/1000/1000` and `matmul_f32/1/4096/4096` of bench_matmul.
 
-/// Bytes of a matrix from which on it is worth a second phase; and where rows do not begin at cache lines.
-/// What the caches hold is walked lane by lane as fast, whose sums are in registers: 768 x 768 of f32 takes
-/// 14 us either way, 1000 x 1000 26 and so 31 (Zen 5, two threads).
+/// Bytes of a matrix from which on it is worth a second phase; and where rows do not begin at cache lines,
+/// as many as the emitter does not walk lane by lane. Those are in the caches, and their sums in registers:
+/// 768 x 768 of f32 takes 14 us either way, 1000 x 1000 26 and so 31 (Zen 5, two threads).
 constexpr int64_t kLeastBytes = 2 << 20, kLeastUnaligned = (4 << 20) + 1;
 constexpr int64_t kLine = 64;
-/// Columns below which few of them fill registers.
-constexpr int64_t kLeastColumns = 64;
+/// Bytes of a row below which it is too short for what there is to do for each. 96 matrices of [1024, 64] of
+/// f32 took 255 us so and 197 otherwise, 100 of [256, 256] 227 and 255 (Zen 5, two threads).
+constexpr int64_t kLeastRowBytes = 1024;
+constexpr int64_t kBlockColumns = 64; ///< of which blocks of columns are multiples
 /// Rows of each lane below which the lanes are too much beside the rows.
 constexpr int64_t kLeastRowsOfLane = 4;
-/// Chunks above which the first level of lanes would not hold their results and those of all parts.
+/// Chunks above which threads share those: 2 parts of so many have 32 partial results, as many as f64 has
+/// lanes, which are the most that one fold of the second phase adds as it should.
 constexpr int64_t kMostChunks = 16;
-constexpr int kMostThreads = 16;
+constexpr int kMostThreads = 16; ///< that share the lanes, of which f64 has 32
+
 /// Bytes of rows behind each other that one thread reads before it leaves as many to others, and partial
 /// results that it may make of each column for that: many beside what is asked for in vain at their end, few
 /// enough to be added soon where each thread has a last-level cache of its own. [768, 2304] and [768, 768] of
@@ -39,8 +43,8 @@ public:
 
     std::optional<WholeRows> run() {
         const int64_t columns = extent(across_), rows = extent(loop_.axis);
-        if (cpu_.isa.vector_registers < 32 || loop_.order != LoopOrder::Lanes || columns < kLeastColumns ||
-            !fits())
+        if (cpu_.isa.vector_registers < 32 || loop_.order != LoopOrder::Lanes || !fits() ||
+            columns * widest_ < kLeastRowBytes)
             return {};
         const int size = size_of(loop_.reductions[0].dtype);
         const int64_t lanes = kLaneBytes / size;
@@ -49,10 +53,10 @@ public:
         int64_t products = 1;
         for (const AxisId axis : k_.phases[0].grid)
             products *= axis == across_ ? 1 : extent(axis);
-        const int64_t least = columns * widest_ % kLine == 0 ? kLeastBytes : kLeastUnaligned;
-        if (products == 0 || products * rows * columns * widest_ < least)
+        const int64_t least = pitch_ % kLine == 0 ? kLeastBytes : kLeastUnaligned;
+        if (products == 0 || bytes_ < least)
             return {};
-        WholeRows plan;
+        WholeRows plan{.across = across_};
         while (plan.chunks * kLaneChunk < rows)
             plan.chunks *= 2;
         const bool enough = products % cpu_.threads == 0 || products >= int64_t{4} * cpu_.threads;
@@ -65,11 +69,11 @@ public:
             plan.together *= 2;
         plan.parts = shared * plan.together;
         const int64_t column_bytes = lanes / shared * size * static_cast<int64_t>(loop_.reductions.size());
-        const int64_t most = std::max<int64_t>(cpu_.l2_bytes / 2 / column_bytes, kLeastColumns);
+        const int64_t most = std::max<int64_t>(cpu_.l2_bytes / 2 / column_bytes, kBlockColumns);
         int64_t blocks = (columns + most - 1) / most;
         if (!enough)
             blocks = std::max<int64_t>(blocks, cpu_.threads / shared);
-        plan.block = ((columns + blocks - 1) / blocks + kLeastColumns - 1) / kLeastColumns * kLeastColumns;
+        plan.block = ((columns + blocks - 1) / blocks + kBlockColumns - 1) / kBlockColumns * kBlockColumns;
         plan.lane_bytes = plan.block * column_bytes;
         return plan;
     }
@@ -105,16 +109,29 @@ private:
             std::ranges::any_of(instr.operands, varies) || (instr.op == KOp::Axis && instr.index == across_);
         if (instr.access != kNoValue) {
             const Access &access = k_.accesses[instr.access];
-            const bool along =
-                std::ranges::find(access.strides, across_, &AxisStride::axis) != access.strides.end();
-            found = found || along || varies(access.predicate) ||
+            const auto along = [&](AxisId axis) {
+                return std::ranges::find(access.strides, axis, &AxisStride::axis);
+            };
+            found = found || along(across_) != access.strides.end() || varies(access.predicate) ||
                     std::ranges::any_of(access.terms, [&](const IndexTerm &t) { return varies(t.index); });
-            if (along &&
-                std::ranges::find(access.strides, loop_.axis, &AxisStride::axis) != access.strides.end())
-                widest_ = std::max(widest_, size_of(k_.buffers[access.buffer].dtype));
+            if (along(across_) != access.strides.end() && along(loop_.axis) != access.strides.end())
+                note_matrix(access, *along(loop_.axis));
         }
         varies_[v] = found;
         return found;
+    }
+
+    /// What is read of it, and how far its rows are from each other; of the widest one.
+    void note_matrix(const Access &access, const AxisStride &down) {
+        const int size = size_of(k_.buffers[access.buffer].dtype);
+        int64_t bytes = size;
+        for (const AxisStride &s : access.strides)
+            bytes *= extent(s.axis);
+        bytes_ = std::max(bytes_, bytes);
+        if (size <= widest_)
+            return;
+        widest_ = size;
+        pitch_ = down.stride == kNoArg ? size : size * segment_.args[down.stride].constant;
     }
 
     const Kernel &k_;
@@ -124,6 +141,7 @@ private:
     const Loop &loop_;
     std::vector<bool> varies_; ///< by instruction
     int widest_ = 0;           ///< bytes of an element of the matrix
+    int64_t bytes_ = 0, pitch_ = 0;
 };
 
 } // namespace

@@ -3,7 +3,7 @@
 /// takes.
 ///
 /// A row vector times a matrix reads the matrix once, so all that counts is how fast memory is read, and it
-/// is /// fastest in a few streams that go on for long. So threads do not share the columns of the matrix,
+/// is fastest in a few streams that go on for long. So threads do not share the columns of the matrix,
 /// but its rows: of two threads each takes some rows and leaves as many, and with them half of the lanes of
 /// each column's sum (Loop::step). The sums of all these lanes lie in the thread's second-level cache
 /// (codegen/llvm/whole_rows.cpp). Another phase adds what the threads have, and does what comes behind the
@@ -17,6 +17,7 @@
 namespace lz::passes {
 
 struct WholeRows {
+    ir::AxisId across = 0;  ///< along which the rows lie side by side
     int parts = 1;          ///< that share the rows of a chunk
     int together = 1;       ///< parts that a work item has: so many rows behind each other
     int64_t chunks = 1;     ///< with room for them (Split::padded)

@@ -16,8 +16,8 @@ namespace {
 
 /// Units of Step::cost. Handing a range to a thread that is awake costs about as much as this.
 constexpr int64_t kRangeCost = 64 << 10;
-/// What products, which are the launches with scratch, do in a nanosecond.
-constexpr int64_t kProductCost = 3 * ir::kCostOfNanosecond;
+/// What launches with scratch do in a nanosecond.
+constexpr int64_t kProductCost = ir::kProductRate * ir::kCostOfNanosecond;
 /// A copy of this many bytes is shared between threads.
 constexpr size_t kCopyRange = size_t{1} << 20;
 

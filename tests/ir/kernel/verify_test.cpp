@@ -138,7 +138,7 @@ TEST(KernelVerify, AStepIsAPartOfTheLanes) {
     expect_rejected_columns({not_whole, {"lanes from", "sequential from"}},
                             "l0 has a step, and not lanes and one chunk");
     expect_rejected_columns({not_whole, {" across", ""}},
-                            "a loop with a step folds rows that do not lie side by side");
+                            "loop l0 has a step, and its rows do not lie side by side");
 }
 
 TEST(KernelVerify, WholeRowsAreReadByOneLoopIntoTheirScratch) {
@@ -147,12 +147,16 @@ TEST(KernelVerify, WholeRowsAreReadByOneLoopIntoTheirScratch) {
                             "the scratch b1 of whole rows is not a worker buffer");
     expect_rejected_columns({{"whole-rows 1", "whole-rows 4"}}, "l0 has 4 rows of 2 behind each other");
     expect_rejected_columns({{"[i0, i3, i2]", "[i0, i2]"}}, "behind axes of parts and chunks");
+    expect_rejected_columns({{"b0[i1 * a3 + i2]", "b0[i1 * a3 + i2 + i0 * a3]"}},
+                            "moves along i0, the axis of parts");
+    expect_rejected_columns({{"from %0 to %1", "from %1 to %0"}}, "moves along i0, the axis of parts");
     expect_rejected_columns({{"block a4 ", ""}}, "whole rows do not lie side by side in blocks");
-    expect_rejected_columns({{"lanes from", "sequential from"}}, no_chunk);
-    expect_rejected_columns({{"lanes from", "lanes chunk 1024 from"}}, no_chunk);
+    expect_rejected_columns({{"lanes from", "sequential from"}, {" step 2", ""}}, no_chunk);
+    expect_rejected_columns({{"lanes from", "lanes chunk 1024 from"}, {" step 2", ""}}, no_chunk);
     expect_rejected_columns({{"reduce add", "reduce max"}}, no_chunk);
     expect_rejected_columns({{"from %0 to", "to"}}, no_chunk);
     expect_rejected_columns({{"loop l0 i1 lanes from %0 to %1 step 2 {", ""},
+                             {"i1 * a3 + i2", "i2"},
                              {"reduce add %2 : f32\n    }", ""},
                              {"%3 = loop_result l0, 0 : f32", "%3 = neg %2 : f32"}},
                             "whole rows are not read by one loop");

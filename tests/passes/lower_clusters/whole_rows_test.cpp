@@ -96,6 +96,21 @@ TEST(WholeRows, ManyProductsAreSharedAsAWhole) {
     expect_same_bits(product(DType::F32, 3, 300, 640), 2, 2);
 }
 
+/// The axis along which rows lie side by side is the first one of the grid.
+TEST(WholeRows, BatchesMayBeTheInnerAxis) {
+    const auto sums = [](int64_t batch, int64_t k, int64_t n) {
+        GraphBuilder b;
+        const ValueId w = b.param({DType::F32, {batch, k, n}, kCpu}, "w");
+        const ValueId x = b.param({DType::F32, {batch, k, 1}, kCpu}, "x");
+        const int64_t last = 2;
+        const std::array<int64_t, 3> turned = {2, 0, 1};
+        return finish(b, {b.reduce(Op::ReduceSum, b.permute(b.binary(Op::Mul, w, x), turned), {&last, 1})});
+    };
+    expect_same_bits(sums(3, 3000, 300), 2, 2);
+    expect_same_bits(sums(5, 1500, 400), 4, 4);
+    expect_same_bits(sums(2, 1500, 400), 2, 1);
+}
+
 TEST(WholeRows, SmallShortAndLongOnesAreNotReadSo) {
     const auto shared_by = [](int64_t k, int64_t n) {
         return shared(lower(product(DType::F32, 1, k, n), target(2)).program);
@@ -106,7 +121,8 @@ TEST(WholeRows, SmallShortAndLongOnesAreNotReadSo) {
     EXPECT_NE(shared_by(1100, 1001), std::nullopt);
     EXPECT_EQ(shared_by(200, 20000), std::nullopt);
     EXPECT_EQ(shared_by(17000, 640), std::nullopt);
-    EXPECT_EQ(shared_by(16384, 48), std::nullopt);
+    EXPECT_EQ(shared_by(16384, 192), std::nullopt);
+    EXPECT_NE(shared_by(16384, 256), std::nullopt);
 }
 
 } // namespace
