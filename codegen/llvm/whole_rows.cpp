@@ -16,10 +16,11 @@
 /// second-level cache, and are read and written once for several elements.
 ///
 /// [768, 3072] of f32 times a row, plain loops on two threads of a Zen 5 machine, GB/s from memory, when
-/// reading alone did 79 (and 47, while others were on the machine): columns shared among threads, the rows of
-/// a lane after each other, 51 (44), and with what comes next asked for 53 (41); every other row to each
-/// thread, in the order of memory, 2 rows at once 71 (43), 3 rows 76 (46), 4 rows 70 (45), 6 rows 77 (46);
-/// what comes next asked for as well 68 (40). From the last-level cache 4 rows did best, 150 to 220.
+/// reading alone did 79 (and 47, while both threads were cores of one last-level cache): columns shared among
+/// threads, the rows of a lane after each other, 51 (44), and with what comes next asked for 53 (41); half of
+/// each 64 rows to each thread, in the order of memory, 2 rows at once 71 (43), 3 rows 76 (46), 4 rows 70
+/// (45), 6 rows 77 (46); what comes next asked for as well 68 (40). From the last-level cache 4 rows did
+/// best, 150 to 220. How many rows behind each other a thread has: passes/schedule/whole_rows.cpp.
 
 namespace lz::codegen {
 
@@ -93,7 +94,7 @@ void PhaseEmitter::grid_whole_rows() {
                               .first = first,
                               .parts = b_.smin(together, b_.sub(extent(parts), first)),
                               .together = s_.whole_rows,
-                              .lanes = lanes_of(loop.reductions.front()) / loop.step};
+                              .lanes = ir::lanes_of(loop, loop.reductions.front())};
         b_.if_then(b_.compare(Pred::Slt, lo, to), [&] { whole_rows(whole); });
         b_.if_then(b_.compare(Pred::Slt, to, hi), [&] { // columns that fill no register
             b_.loop(b_.i64(0), whole.parts, b_.i64(1), {},

@@ -77,7 +77,7 @@ Launch whole_rows(const Whole &c) {
 }
 
 /// In the order of memory, with all lanes of a work item's columns in its scratch.
-TEST(WholeRows, HaveTheLanesOfLoopsThatWalkDown) {
+TEST(EmitterWholeRows, HaveTheLanesOfLoopsThatWalkDown) {
     const auto fold = [](const Whole &c) {
         expect_equal(whole_rows(c), std::string(name(c.dtype)) + " " + std::to_string(c.rows) + "x" +
                                         std::to_string(c.columns) + " in " + std::to_string(c.parts));
