@@ -106,23 +106,7 @@ using Change = std::pair<std::string_view, std::string_view>;
 
 /// Sums of columns of floats, with parts of the text replaced.
 void expect_rejected_columns(std::initializer_list<Change> changes, const std::string &why) {
-    std::string text = R"(lazuli 1
-kernel @columns {
-  args a0: extent, a1: extent, a2: extent, a3: stride, a4: block, a5: offset, a6: extent
-  buffers b0: in f32, b1: temp f32, b2: worker u8 at a5
-  axes i0: a0, i1: a1, i2: a2, i3: a6
-  phase [i0, i3, i2] scalar cpu block a4 across whole-rows 1 in b2 {
-    %0 = axis i0 : i64
-    %1 = arg a1 : i64
-    loop l0 i1 lanes from %0 to %1 step 2 {
-      %2 = load b0[i1 * a3 + i2] : f32
-      reduce add %2 : f32
-    }
-    %3 = loop_result l0, 0 : f32
-    store %3, b1[i0 * a3 + i2] : f32
-  }
-}
-)";
+    std::string text = test::columns_text();
     parse_kernel(text);
     for (const auto &[part, by] : changes)
         text.replace(text.find(part), part.size(), by);
