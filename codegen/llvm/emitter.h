@@ -282,6 +282,8 @@ private:
     void fold_lanes(const WholeRows &whole, Value part);
     void each_step(const WholeRows &whole, const std::function<void(Value column)> &body);
     Values sums_of_lane(const WholeRows &whole, Value place);
+    Value sum_register(const WholeRows &whole, const Values &lane, size_t reduction, Value column,
+                       size_t part);
     Partials load_sums(const WholeRows &whole, const Values &lane, Value column);
     Partials load_unless(Value nothing, const WholeRows &whole, const Values &lane, Value column);
     void store_sums(const WholeRows &whole, const Values &lane, Value column, const Partials &sums);

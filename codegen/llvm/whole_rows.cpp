@@ -1,6 +1,7 @@
 #include "codegen/llvm/emitter.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 /// A chunk of rows side by side, read in the order of memory:
@@ -190,24 +191,25 @@ void PhaseEmitter::sum_all_rows(const WholeRows &whole) {
 /// The lanes of a part to the first one of them, by halves; of lanes that have nothing there is none.
 void PhaseEmitter::fold_lanes(const WholeRows &whole, Value part) {
     const Value together = b_.i64(whole.together);
-    Value used = b_.smin(rows_of_part(whole, part), b_.i64(whole.lanes));
-    for (int64_t half = whole.lanes / 2; half > 0; half /= 2) {
-        b_.loop(b_.i64(0), b_.sub(used, b_.i64(half)), b_.i64(1), {},
-                [&](Value lane, std::span<const Value>) -> Values {
-                    const Value place = b_.add(b_.mul(lane, together), part);
-                    const Values to = sums_of_lane(whole, place);
-                    const Values from = sums_of_lane(whole, b_.add(place, b_.i64(half * whole.together)));
-                    each_step(whole, [&](Value column) {
-                        Partials sums = load_sums(whole, to, column);
-                        const Partials others = load_sums(whole, from, column);
-                        for (size_t i = 0; i < sums.size(); ++i)
-                            combine(whole.loop.reductions[i], sums[i], others[i]);
-                        store_sums(whole, to, column, sums);
-                    });
-                    return {};
+    const int turns = std::countr_zero(static_cast<uint64_t>(whole.lanes));
+    const Values first = {b_.i64(whole.lanes / 2), b_.smin(rows_of_part(whole, part), b_.i64(whole.lanes))};
+    b_.loop(b_.i64(0), b_.i64(turns), b_.i64(1), first, [&](Value, std::span<const Value> carried) -> Values {
+        const Value half = carried[0], used = carried[1];
+        b_.loop(
+            b_.i64(0), b_.sub(used, half), b_.i64(1), {}, [&](Value lane, std::span<const Value>) -> Values {
+                const Values to = sums_of_lane(whole, b_.add(b_.mul(lane, together), part));
+                const Values from = sums_of_lane(whole, b_.add(b_.mul(b_.add(lane, half), together), part));
+                each_step(whole, [&](Value column) {
+                    Partials sums = load_sums(whole, to, column);
+                    const Partials others = load_sums(whole, from, column);
+                    for (size_t i = 0; i < sums.size(); ++i)
+                        combine(whole.loop.reductions[i], sums[i], others[i]);
+                    store_sums(whole, to, column, sums);
                 });
-        used = b_.smin(used, b_.i64(half));
-    }
+                return {};
+            });
+        return {b_.udiv(half, b_.i64(2)), b_.smin(used, half)};
+    });
 }
 
 /// Row `first` and those after it of a lane, as many as `count`, to the sums in its place.
@@ -270,15 +272,18 @@ PhaseEmitter::Values PhaseEmitter::sums_of_lane(const WholeRows &whole, Value pl
     }
     return places;
 }
+/// A register of the sums of a reduction.
+Value PhaseEmitter::sum_register(const WholeRows &whole, const Values &lane, size_t reduction, Value column,
+                                 size_t part) {
+    const Elem e = ssa_elem(whole.loop.reductions[reduction].dtype);
+    return b_.element(e, b_.element(e, lane[reduction], column), b_.i64(static_cast<int64_t>(part) * width_));
+}
 PhaseEmitter::Partials PhaseEmitter::load_sums(const WholeRows &whole, const Values &lane, Value column) {
-    Partials sums;
-    for (size_t i = 0; i < lane.size(); ++i) {
+    Partials sums(lane.size(), Values(static_cast<size_t>(ctx_.parts)));
+    for (size_t i = 0; i < sums.size(); ++i) {
         const Elem e = ssa_elem(whole.loop.reductions[i].dtype);
-        const Value place = b_.element(e, lane[i], column);
-        for (int part = 0; part < ctx_.parts; ++part)
-            sums.resize(i + 1),
-                sums[i].push_back(
-                    b_.load(e, width_, b_.element(e, place, b_.i64(int64_t{part} * width_)), bytes_of(e)));
+        for (size_t part = 0; part < sums[i].size(); ++part)
+            sums[i][part] = b_.load(e, width_, sum_register(whole, lane, i, column, part), bytes_of(e));
     }
     return sums;
 }
@@ -294,13 +299,10 @@ PhaseEmitter::Partials PhaseEmitter::load_unless(Value nothing, const WholeRows 
 }
 void PhaseEmitter::store_sums(const WholeRows &whole, const Values &lane, Value column,
                               const Partials &sums) {
-    for (size_t i = 0; i < lane.size(); ++i) {
-        const Elem e = ssa_elem(whole.loop.reductions[i].dtype);
-        const Value place = b_.element(e, lane[i], column);
-        for (int part = 0; part < ctx_.parts; ++part)
-            b_.store(sums[i][static_cast<size_t>(part)], b_.element(e, place, b_.i64(int64_t{part} * width_)),
-                     bytes_of(e));
-    }
+    for (size_t i = 0; i < sums.size(); ++i)
+        for (size_t part = 0; part < sums[i].size(); ++part)
+            b_.store(sums[i][part], sum_register(whole, lane, i, column, part),
+                     bytes_of(ssa_elem(whole.loop.reductions[i].dtype)));
 }
 
 } // namespace lz::codegen

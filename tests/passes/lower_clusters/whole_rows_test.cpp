@@ -10,6 +10,7 @@
 
 #include <array>
 #include <optional>
+#include <random>
 #include <string>
 
 namespace lz {
@@ -63,15 +64,21 @@ std::optional<int64_t> shared(const Program &program) {
     return {};
 }
 
-void expect_same_bits(const Graph &graph, int threads, int64_t items) {
-    const Lowered whole = lower(graph, target(threads)), plain = lower(graph, target(threads, 16));
-    EXPECT_EQ(shared(whole.program), items) << print(whole.program);
-    EXPECT_EQ(shared(plain.program), std::nullopt);
+void expect_same_results(const Graph &graph, const Lowered &whole, const Lowered &plain) {
     const std::vector<HostTensor> inputs = test::random_inputs(graph);
     const auto want = test::LoweredRun(plain.graph, plain.program, inputs).run();
     const auto have = test::LoweredRun(whole.graph, whole.program, inputs).run();
     for (size_t i = 0; i < want.size(); ++i)
         EXPECT_TRUE(have[i].bytes == want[i].bytes) << print(whole.program);
+}
+
+void expect_same_bits(const Graph &graph, int threads, int64_t items) {
+    const Lowered whole = lower(graph, target(threads)), plain = lower(graph, target(threads, 16));
+    EXPECT_EQ(shared(whole.program), items) << print(whole.program);
+    EXPECT_EQ(shared(plain.program), std::nullopt);
+    // Launches with scratch are taken to be faster, which decides whether sleeping threads are woken.
+    EXPECT_EQ(whole.program.steps[0].cost, plain.program.steps[0].cost * kProductRate);
+    expect_same_results(graph, whole, plain);
 }
 
 TEST(WholeRows, ThreadsShareTheRowsOfALargeMatrix) {
@@ -96,19 +103,42 @@ TEST(WholeRows, ManyProductsAreSharedAsAWhole) {
     expect_same_bits(product(DType::F32, 3, 300, 640), 2, 2);
 }
 
+/// Sums over k of x * w, of [batch, k, n], whose results stand in an order of axes.
+Graph sums(DType dtype, int64_t batch, int64_t k, int64_t n, bool batch_last) {
+    GraphBuilder b;
+    const ValueId w = b.param({dtype, {batch, k, n}, kCpu}, "w");
+    const ValueId x = b.param({dtype, {batch, k, 1}, kCpu}, "x");
+    const int64_t last = 2;
+    const auto turned = batch_last ? std::array<int64_t, 3>{2, 0, 1} : std::array<int64_t, 3>{0, 2, 1};
+    return finish(b, {b.reduce(Op::ReduceSum, b.permute(b.binary(Op::Mul, w, x), turned), {&last, 1})});
+}
+
 /// The axis along which rows lie side by side is the first one of the grid.
 TEST(WholeRows, BatchesMayBeTheInnerAxis) {
-    const auto sums = [](int64_t batch, int64_t k, int64_t n) {
-        GraphBuilder b;
-        const ValueId w = b.param({DType::F32, {batch, k, n}, kCpu}, "w");
-        const ValueId x = b.param({DType::F32, {batch, k, 1}, kCpu}, "x");
-        const int64_t last = 2;
-        const std::array<int64_t, 3> turned = {2, 0, 1};
-        return finish(b, {b.reduce(Op::ReduceSum, b.permute(b.binary(Op::Mul, w, x), turned), {&last, 1})});
+    expect_same_bits(sums(DType::F32, 3, 3000, 300, true), 2, 2);
+    expect_same_bits(sums(DType::F32, 5, 1500, 400, true), 4, 4);
+    expect_same_bits(sums(DType::F32, 2, 1500, 400, true), 2, 1);
+}
+
+TEST(WholeRows, RandomShapesHaveTheBitsOfOtherKernels) {
+    std::mt19937 random(1);
+    const auto between = [&](int64_t low, int64_t high) {
+        return std::uniform_int_distribution<int64_t>(low, high)(random);
     };
-    expect_same_bits(sums(3, 3000, 300), 2, 2);
-    expect_same_bits(sums(5, 1500, 400), 4, 4);
-    expect_same_bits(sums(2, 1500, 400), 2, 1);
+    int found = 0;
+    for (int i = 0; i < 40; ++i) {
+        const DType dtype =
+            std::array{DType::F32, DType::F64, DType::BF16}[static_cast<size_t>(between(0, 2))];
+        const int64_t batch = between(1, 5), k = between(120, 3000);
+        const int64_t least = (int64_t{4} << 20) / size_of(dtype) / batch / k;
+        const Graph graph = sums(dtype, batch, k, between(least, least * 3 / 2 + 64), between(0, 1) == 1);
+        const auto threads = static_cast<int>(between(1, 8));
+        const Lowered whole = lower(graph, target(threads)), plain = lower(graph, target(threads, 16));
+        found += shared(whole.program) ? 1 : 0;
+        SCOPED_TRACE(i);
+        expect_same_results(graph, whole, plain);
+    }
+    EXPECT_GT(found, 15);
 }
 
 TEST(WholeRows, SmallShortAndLongOnesAreNotReadSo) {
