@@ -2,6 +2,7 @@
 #include "ir/target.h"
 #include "runtime/api/library.h"
 #include "runtime/api/parallel.h"
+#include "runtime/library/avx512.h"
 
 #include <gtest/gtest.h>
 
@@ -128,6 +129,7 @@ int64_t number(DType dtype) {
 class Library : public testing::TestWithParam<DType> {
 protected:
     void SetUp() override { set_num_threads(3); }
+    void TearDown() override { allow_avx512(true); }
     Array random(int64_t n, int low = -4, int high = 4) {
         Array a(GetParam(), n);
         bool negative = ir::is_signed(GetParam());
@@ -240,15 +242,19 @@ TEST_P(Library, TopkGivesWhatSortBeginsWith) {
                     indices(static_cast<size_t>(values.size()));
                 call("sort", {in.data(), all.data(), order.data()},
                      {number(GetParam()), outer, extent, inner, descending});
-                call("topk", {in.data(), values.data(), indices.data()},
-                     {number(GetParam()), outer, extent, inner, descending, count});
                 const auto size = static_cast<size_t>(ir::size_of(GetParam()));
-                for (int64_t i = 0; i < values.size(); ++i) {
-                    const int64_t row = i / (count * inner), at = row * extent * inner + i % (count * inner);
-                    ASSERT_EQ(indices[static_cast<size_t>(i)], order[static_cast<size_t>(at)]) << i;
-                    ASSERT_EQ(std::memcmp(values.bytes().data() + static_cast<size_t>(i) * size,
-                                          all.bytes().data() + static_cast<size_t>(at) * size, size),
-                              0);
+                for (const bool avx512 : {true, false}) { // where the machine has it
+                    allow_avx512(avx512);
+                    call("topk", {in.data(), values.data(), indices.data()},
+                         {number(GetParam()), outer, extent, inner, descending, count});
+                    for (int64_t i = 0; i < values.size(); ++i) {
+                        const int64_t row = i / (count * inner),
+                                      at = row * extent * inner + i % (count * inner);
+                        ASSERT_EQ(indices[static_cast<size_t>(i)], order[static_cast<size_t>(at)]) << i;
+                        ASSERT_EQ(std::memcmp(values.bytes().data() + static_cast<size_t>(i) * size,
+                                              all.bytes().data() + static_cast<size_t>(at) * size, size),
+                                  0);
+                    }
                 }
             }
 }
@@ -311,6 +317,28 @@ TEST_P(Library, SortIsStableWithNaNLastOrFirstWhenDescending) {
                                          1e-40}[static_cast<size_t>(i / 7 % 7)]);
             expect_sorted(in, outer, extent, inner, descending);
         }
+}
+
+/// Digits that tell items apart, each by itself, and together do not, or do but for some: what is left is
+/// put in order whatever it takes.
+TEST(LibrarySort, KeysWhoseHighDigitsSayTheSame) {
+    std::mt19937 engine(9);
+    for (const int64_t outer : {1, 3})
+        for (const int64_t extent : {60, 4096, 40000})
+            for (const int64_t values : {2, 40, 256})
+                for (const int one_in : {1, 2, 1000000}) { // one key in so many is like the others
+                    Array in(ir::DType::I32, outer * extent);
+                    for (int64_t i = 0; i < in.size(); ++i) {
+                        const uint32_t high = static_cast<uint32_t>(engine() % static_cast<uint64_t>(values)),
+                                       low = static_cast<uint32_t>(engine() % 256);
+                        const uint32_t key = engine() % static_cast<uint64_t>(one_in) == 0
+                                                 ? high << 24 | high << 16 | high << 8 | low
+                                                 : static_cast<uint32_t>(engine());
+                        in.set(i, static_cast<int32_t>(key));
+                    }
+                    for (const bool descending : {false, true})
+                        expect_sorted(in, outer, extent, 1, descending);
+                }
 }
 
 /// Wherever the bits are in which keys of 64 differ, and however many agree in the highest 32 of these.

@@ -46,6 +46,7 @@ struct SortJob {
     }
     int64_t units() const { return stages_columns() ? outer * ((inner + kColumns - 1) / kColumns) : rows(); }
     static constexpr int64_t kColumns = 8;
+    static constexpr int64_t kMostParts = 64;
 
     /// Items that are sorted, or picked from, at a time, and room for as many to sort them.
     int64_t items() const { return selects() ? picked() : extent; }
@@ -77,7 +78,7 @@ private:
     /// picked is twice as much as is wanted, and this.
     static constexpr int64_t kLeastRest = 8, kMorePicked = 16;
     /// A part of a row that is worth a thread's while: some 50 us.
-    static constexpr int64_t kLeastPart = 1 << 14, kMostParts = 64, kFewRows = 8;
+    static constexpr int64_t kLeastPart = 1 << 14, kFewRows = 8;
     static constexpr int64_t kMostStaged = 1 << 20; ///< bytes: what a second-level cache holds
 };
 

@@ -1,9 +1,11 @@
 #include "runtime/library/element.h"
 #include "runtime/library/functions.h"
 #include "runtime/library/scratch.h"
+#include "runtime/library/sort/ahead.h"
 #include "runtime/library/sort/job.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -16,25 +18,6 @@ namespace {
 
 /// Elements worth handing to another thread.
 constexpr int64_t kRange = 4096;
-/// Elements of a row that are compared together.
-constexpr int64_t kTogether = 32;
-
-/// Whether all of kTogether elements at `in` are known to come behind `bound`, or with it. Where NaNs are, it
-/// is not known.
-template <class Storage>
-bool all_behind(const Storage *in, Storage bound, bool descending) {
-    using Elements [[gnu::vector_size(kTogether * sizeof(Storage))]] = Storage;
-    Elements x;
-    std::memcpy(&x, in, sizeof(x));
-    const Elements bounds = Elements{} + bound;
-    const auto behind = descending ? x <= bounds : x >= bounds;
-    uint64_t words[sizeof(x) / 8], all = ~uint64_t{0};
-    std::memcpy(words, &behind, sizeof(words));
-    for (const uint64_t word : words)
-        all &= word;
-    return all == ~uint64_t{0};
-}
-
 template <ir::DType D>
 class Sort {
 public:
@@ -56,12 +39,19 @@ public:
 private:
     using Storage = typename Element<D>::Storage;
     using Key = decltype(key_of<D>(Storage{}));
-    static constexpr bool kComparable = !ir::is_half(D) && D != ir::DType::Bool;
     static constexpr bool kPacks = sizeof(Key) <= 4;
 
     static Key ordered_key(const SortJob &job, Storage value) {
         const Key key = key_of<D>(value);
         return job.descending ? static_cast<Key>(~key) : key;
+    }
+    static FindAhead<Storage> find_of(bool descending) {
+        if constexpr (D == ir::DType::Bool)
+            return nullptr;
+        else if constexpr (ir::is_half(D))
+            return find_half_ahead(D == ir::DType::F16 ? 0x7C00 : 0x7F80, descending);
+        else
+            return find_ahead<Storage>(descending);
     }
     template <class Item>
     static Item item_of(const SortJob &job, const Storage *in, int64_t place) {
@@ -113,14 +103,21 @@ private:
             items[i] = Packed::make(static_cast<uint32_t>(key), i);
         }
     }
-    /// Runs of items whose keys agree in what has been sorted by are sorted by the bits below.
+    /// The first item, from `at` on, whose key is not that of the one before.
+    static int64_t next_run(const SortJob &job, const Packed *items, int64_t at) {
+        while (at > 0 && at < job.extent && items[at].key() == items[at - 1].key())
+            ++at;
+        return at;
+    }
+    /// Runs of items whose keys agree in what has been sorted by are sorted by the bits below. `begin` and
+    /// `end` are where runs begin.
     static void settle(const SortJob &job, const Storage *in, const Digits &digits, Packed *items,
-                       Packed *other) {
+                       Packed *other, int64_t begin, int64_t end) {
         const uint64_t mask = (uint64_t{1} << digits.shift) - 1;
-        for (int64_t i = 0; i < job.extent;) {
+        for (int64_t i = begin; i < end;) {
             const int64_t first = i;
             const uint64_t key = items[first].key();
-            for (++i; i < job.extent && items[i].key() == key;)
+            for (++i; i < end && items[i].key() == key;)
                 ++i;
             const int64_t n = i - first;
             if (n == 1)
@@ -135,6 +132,21 @@ private:
         }
     }
 
+    /// The same of all runs, on all threads.
+    static void settle_in_parts(const SortJob &job, const Storage *in, const Digits &digits, Packed *items,
+                                Packed *other) {
+        const int64_t parts = job.parts();
+        std::array<int64_t, SortJob::kMostParts + 1> begin; // before any key is replaced
+        begin[0] = 0;
+        for (int64_t p = 1; p <= parts; ++p) {
+            const int64_t at = job.extent * p / parts;
+            begin[p] = at <= begin[p - 1] ? begin[p - 1] : next_run(job, items, at);
+        }
+        parallel_for(parts, 1, [&](int64_t first, int64_t last) {
+            settle(job, in, digits, items, other, begin[first], begin[last]);
+        });
+    }
+
     template <class Item>
     static const Item *sorted(const SortJob &job, const Storage *in, Item *items, Packed *other) {
         if constexpr (std::is_same_v<Item, Packed>) {
@@ -142,7 +154,7 @@ private:
             fill(job, in, digits, items, 0, job.extent);
             Packed *const all = radix_sort(items, other, job.extent, digits.bits);
             if (!digits.all)
-                settle(job, in, digits, all, all == items ? other : items);
+                settle(job, in, digits, all, all == items ? other : items, 0, job.extent);
             return all;
         } else {
             for (int64_t i = 0; i < job.extent; ++i)
@@ -175,12 +187,13 @@ private:
             count = kept;
             bound = items[kept - 1];
         };
-        if constexpr (kComparable)
-            if (job.inner == 1)
-                for (; i + kTogether <= job.extent; i += kTogether)
-                    if (!all_behind(in + i, in[bound.place()], job.descending))
-                        for (int64_t k = 0; k < kTogether; ++k)
-                            look_at(i + k);
+        if (const FindAhead<Storage> find = job.inner == 1 ? find_of(job.descending) : nullptr)
+            while (i + kTogether <= job.extent) {
+                const Ahead ahead = find(in, i, job.extent, in[bound.place()]);
+                for (uint64_t places = ahead.places; places != 0; places &= places - 1)
+                    look_at(ahead.begin + std::countr_zero(places));
+                i = ahead.places != 0 ? ahead.begin + kTogether : ahead.begin;
+            }
         for (; i < job.extent; ++i)
             look_at(i);
         if (count > kept)
@@ -318,7 +331,7 @@ private:
             Packed *const sorted =
                 radix_sort_in_parts(items, other, job.extent, digits.bits, job.parts(), counts);
             if (!digits.all)
-                settle(job, in, digits, sorted, sorted == items ? other : items);
+                settle_in_parts(job, in, digits, sorted, sorted == items ? other : items);
             for_parts(job.kept, [&](int64_t begin, int64_t end) { results.put(r, sorted, begin, end); });
         }
     }
