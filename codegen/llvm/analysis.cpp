@@ -4,6 +4,8 @@
 #include "ir/kernel/facts/speculation.h"
 
 #include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
 
 namespace lz::codegen {
 
@@ -112,6 +114,71 @@ int Analysis::cost(const Region &region, AxisId axis) const {
             n += k_.instrs[stmt.id].op == KOp::Philox ? kPhiloxCost : 1;
     }
     return n;
+}
+
+Analysis::Chain Analysis::chain(const Region &region, AxisId axis, int lanes, int bytes) const {
+    Chain chain = {.cost = cost(region, axis)};
+    std::unordered_map<KValue, int> depth;       // of what varies
+    std::unordered_map<KValue, size_t> last_use; // its place in the region
+    std::unordered_set<KValue> uniform;
+    const auto counts = [&](KValue v) { return depends(v, axis) && !rare_.only_for(v); };
+    const auto for_operands = [&](const Instr &instr, const auto &f) {
+        for (const KValue v : instr.operands)
+            if (v != kNoValue)
+                f(v);
+        if (instr.access == kNoValue)
+            return;
+        for (const IndexTerm &term : k_.accesses[instr.access].terms)
+            f(term.index);
+        if (k_.accesses[instr.access].predicate != kNoValue)
+            f(k_.accesses[instr.access].predicate);
+    };
+    for (size_t at = 0; at < region.size(); ++at) {
+        const KValue id = region[at].id;
+        const Instr &instr = k_.instrs[id];
+        if (region[at].kind == Stmt::Loop || !counts(id))
+            continue;
+        const bool works = info(instr.op).cls != KOpClass::Leaf && info(instr.op).cls != KOpClass::Memory;
+        chain.loads += instr.op == KOp::Load;
+        int deepest = 0;
+        for_operands(instr, [&](KValue v) {
+            if (!depends(v, axis)) {
+                if (k_.instrs[v].op != KOp::Const)
+                    uniform.insert(v);
+                return;
+            }
+            last_use[v] = at;
+            if (const auto found = depth.find(v); found != depth.end())
+                deepest = std::max(deepest, found->second);
+        });
+        depth[id] = deepest + works;
+        chain.depth = std::max(chain.depth, deepest + works);
+    }
+    int live = 0;
+    for (size_t at = 0; at < region.size(); ++at) {
+        const KValue id = region[at].id;
+        if (region[at].kind == Stmt::Loop || !counts(id))
+            continue;
+        const Instr &instr = k_.instrs[id];
+        const auto registers = [&](KValue v) {
+            const bool mask =
+                k_.instrs[v].dtype == DType::Bool || info(k_.instrs[v].op).cls == KOpClass::Leaf;
+            return mask ? 0 : std::max(1, lanes * size_of(k_.instrs[v].dtype) / bytes);
+        };
+        std::unordered_set<KValue> ending;
+        for_operands(instr, [&](KValue v) {
+            if (const auto found = last_use.find(v);
+                found != last_use.end() && found->second == at && counts(v))
+                ending.insert(v);
+        });
+        for (const KValue v : ending)
+            live -= registers(v);
+        if (last_use.contains(id))
+            live += registers(id);
+        chain.varying = std::max(chain.varying, live);
+    }
+    chain.uniform = static_cast<int>(uniform.size());
+    return chain;
 }
 
 int Analysis::widest(const Region &region, AxisId axis) const {

@@ -27,6 +27,15 @@ public:
     /// Operations of the region, those of nested loops too, that work on vectors along `axis`, but for what
     /// is rarely computed.
     int cost(const ir::Region &region, ir::AxisId axis) const;
+    /// Of a region without loops, whose values are in registers of `bytes` that have `lanes` each.
+    struct Chain {
+        int cost = 0;    ///< as of `cost`
+        int depth = 0;   ///< the most of these of which each needs the result of the one before it
+        int loads = 0;   ///< from memory along `axis`
+        int varying = 0; ///< registers that are needed at a time for a register of elements
+        int uniform = 0; ///< values that are the same for all elements and no constants
+    };
+    Chain chain(const ir::Region &region, ir::AxisId axis, int lanes, int bytes) const;
     /// Size of the largest value that varies along `axis`; indices into memory count as 4.
     int widest(const ir::Region &region, ir::AxisId axis) const;
     /// What only the first value of a Rarely needs.

@@ -182,7 +182,8 @@ private:
     void set_results(const ir::Loop &loop, uint32_t id, const std::vector<Values> &partials);
     std::vector<Values> identities(const ir::Loop &loop);
     void vector_range(const ir::Region &region, ir::AxisId axis, Value lo, Value hi);
-    void masked_steps(const ir::Region &region, ir::AxisId axis, Value lo, Value hi, int parts = 1);
+    void masked_steps(const ir::Region &region, ir::AxisId axis, Value lo, Value hi, int parts = 1,
+                      bool all = false);
     bool masks_are_free(const ir::Region &region, ir::AxisId axis) const;
     /// Masks of so many registers, one behind the other: the lanes below `count` (i64, may be negative).
     Values lanes_below(Value count, int parts);
@@ -190,8 +191,10 @@ private:
                     bool nontemporal);
     void points(const ir::Region &region, Context context, const std::function<void()> &then = {});
     int parts_for(const ir::Region &region, ir::AxisId axis) const;
+    int parts_of_chain(const ir::Region &region, ir::AxisId axis) const;
     int64_t bytes_of_lanes(const ir::Region &region, ir::AxisId axis, int parts) const;
-    std::vector<uint32_t> streams_ahead(const ir::Region &region, ir::AxisId axis) const;
+    std::vector<uint32_t> streams_ahead(const ir::Region &region, ir::AxisId axis, bool masked) const;
+    bool chooses(const ir::Region &region) const;
 
     // --- row_groups.cpp: columns that are folded to partial results
     /// The rows that are folded now, of a loop whose other rows have been or will be.

@@ -71,11 +71,13 @@ PhaseEmitter::Values PhaseEmitter::fold_chunk(const Loop &loop, Value begin, Val
     const int cost = analysis_.cost(loop.body, loop.axis);
     const bool few = options_.isa.vector_registers < 32, light = cost <= kEachCost;
     if (s_.partials || cost > (few ? kStepsCostOf16 : kTurnsCost) || Analysis::has_loop(loop.body) ||
-        registers > kMostRegisters)
-        return fold_in_memory(loop, begin, end, 0);
+        registers > kMostRegisters) {
+        const int parts = s_.partials ? 1 : std::min(registers, parts_of_chain(loop.body, loop.axis));
+        return fold_in_memory(loop, begin, end, parts > 1 ? parts : 0);
+    }
     if (few && !light && std::ranges::none_of(loop.reductions, is_arg))
         return fold_in_memory(loop, begin, end, cost > kTurnsCost ? 1 : std::min(2, registers));
-    return fold_in_registers(loop, begin, end, light ? registers : std::min(2, registers),
+    return fold_in_registers(loop, begin, end, light ? registers : std::min(few ? 2 : 4, registers),
                              !light && masks_are_free(loop.body, loop.axis));
 }
 
@@ -119,9 +121,9 @@ PhaseEmitter::Values PhaseEmitter::fold_in_registers(const Loop &loop, Value beg
     Value last = b_.add(begin, walked);
     Value step = b_.i64(int64_t{parts} * width_);
     // A part of a whole tensor is one stream; of rows the next ones are asked for.
-    const bool is_part = loop.chunk > 0 && loop.begin != kNoValue;
+    const bool is_part = loop.begin != kNoValue;
     const std::vector<uint32_t> streams =
-        is_part ? streams_ahead(loop.body, loop.axis) : std::vector<uint32_t>();
+        is_part ? streams_ahead(loop.body, loop.axis, masked || chooses(loop.body)) : std::vector<uint32_t>();
     flat = b_.loop(begin, last, step, flat, [&](Value index, std::span<const Value> carried) {
         set(carried);
         Context context = vector_context(loop.axis, index, width_, parts);
@@ -252,7 +254,7 @@ void PhaseEmitter::fold_steps(const Loop &loop, const Values &memory, Value orig
                               int parts, bool masked) {
     // Of a part of a whole tensor; where a row's is asked for, its loads know.
     const std::vector<uint32_t> streams = origin == begin && loop.begin != kNoValue
-                                              ? streams_ahead(loop.body, loop.axis)
+                                              ? streams_ahead(loop.body, loop.axis, chooses(loop.body))
                                               : std::vector<uint32_t>();
     b_.loop(begin, end, b_.i64(int64_t{parts} * width_), {},
             [&](Value index, std::span<const Value>) -> Values {

@@ -8,14 +8,25 @@ namespace lz::runtime {
 
 namespace {
 
+/// The next kTogether elements of a row.
+struct Group {
+    int64_t begin;
+    uint64_t fresh; ///< those that have not been looked at
+};
+inline Group group_at(int64_t from, int64_t extent) {
+    const int64_t before = from + kTogether > extent ? from + kTogether - extent : 0;
+    return {from - before, ~uint64_t{0} << before};
+}
+
 /// On every machine: vectors as wide as it has them.
 template <class Storage, bool Descending>
-Ahead find_anywhere(const Storage *in, int64_t begin, int64_t end, Storage bound) {
+Ahead find_anywhere(const Storage *row, int64_t from, int64_t extent, Storage bound) {
     using Elements [[gnu::vector_size(kTogether * sizeof(Storage))]] = Storage;
     const Elements bounds = Elements{} + bound;
-    for (; begin + kTogether <= end; begin += kTogether) {
+    for (; from < extent; from += kTogether) {
+        const auto [begin, fresh] = group_at(from, extent);
         Elements x;
-        std::memcpy(&x, in + begin, sizeof(x));
+        std::memcpy(&x, row + begin, sizeof(x));
         const auto behind = Descending ? x <= bounds : x >= bounds;
         uint64_t words[sizeof(x) / 8], all = ~uint64_t{0};
         std::memcpy(words, &behind, sizeof(words));
@@ -25,10 +36,11 @@ Ahead find_anywhere(const Storage *in, int64_t begin, int64_t end, Storage bound
             continue;
         uint64_t places = 0;
         for (int64_t i = 0; i < kTogether; ++i)
-            places |= uint64_t{!(Descending ? in[begin + i] <= bound : in[begin + i] >= bound)} << i;
-        return {begin, places};
+            places |= uint64_t{!(Descending ? row[begin + i] <= bound : row[begin + i] >= bound)} << i;
+        if ((places & fresh) != 0)
+            return {begin, places & fresh};
     }
-    return {begin, 0};
+    return {extent, 0};
 }
 
 #if defined(LAZULI_AVX512)
@@ -72,19 +84,20 @@ LZ_FLOAT_LANES(double, __m512d, pd)
 #undef LZ_FLOAT_LANES
 
 template <class Storage, bool Descending>
-LAZULI_AVX512 Ahead find_by_avx512(const Storage *in, int64_t begin, int64_t end, Storage bound) {
+LAZULI_AVX512 Ahead find_by_avx512(const Storage *row, int64_t from, int64_t extent, Storage bound) {
+    using L = Lanes<Storage>;
     constexpr int kLanes = 64 / sizeof(Storage);
-    const auto bounds = Lanes<Storage>::broadcast(bound);
-    for (; begin + kTogether <= end; begin += kTogether) {
+    const auto bounds = L::broadcast(bound);
+    for (; from < extent; from += kTogether) {
+        const auto [begin, fresh] = group_at(from, extent);
         uint64_t places = 0;
 #pragma GCC unroll 8
         for (int i = 0; i < kTogether; i += kLanes)
-            places |= Lanes<Storage>::template ahead<Descending>(Lanes<Storage>::load(in + begin + i), bounds)
-                      << i;
-        if (places != 0)
-            return {begin, places};
+            places |= L::template ahead<Descending>(L::load(row + begin + i), bounds) << i;
+        if ((places & fresh) != 0)
+            return {begin, places & fresh};
     }
-    return {begin, 0};
+    return {extent, 0};
 }
 
 /// Floats in the order of integers, but for zeros, of which -0 is the lower one here, and NaNs.
@@ -93,24 +106,23 @@ LAZULI_AVX512 __m512i in_order(__m512i halves) {
 }
 
 template <uint16_t Infinity, bool Descending>
-LAZULI_AVX512 Ahead find_half_by_avx512(const uint16_t *in, int64_t begin, int64_t end, uint16_t bound) {
-    const bool no_number = (bound & 0x7FFF) > Infinity;
+LAZULI_AVX512 Ahead find_half_by_avx512(const uint16_t *row, int64_t from, int64_t extent, uint16_t bound) {
+    const uint64_t unknown = (bound & 0x7FFF) > Infinity ? ~uint64_t{0} : 0;
     const __m512i bounds = in_order(_mm512_set1_epi16(static_cast<int16_t>(bound))),
                   magnitude = _mm512_set1_epi16(0x7FFF), infinity = _mm512_set1_epi16(Infinity);
-    for (; begin + kTogether <= end; begin += kTogether) {
-        uint64_t places = 0;
+    for (; from < extent; from += kTogether) {
+        const auto [begin, fresh] = group_at(from, extent);
+        uint64_t places = unknown;
         for (int i = 0; i < kTogether; i += 32) {
-            const __m512i x = _mm512_loadu_si512(in + begin + i);
+            const __m512i x = _mm512_loadu_si512(row + begin + i);
             const uint64_t ahead = Descending ? _mm512_cmpgt_epi16_mask(in_order(x), bounds)
                                               : _mm512_cmplt_epi16_mask(in_order(x), bounds);
             places |= (ahead | _mm512_cmpgt_epi16_mask(_mm512_and_si512(x, magnitude), infinity)) << i;
         }
-        if (no_number)
-            places = ~uint64_t{0};
-        if (places != 0)
-            return {begin, places};
+        if ((places & fresh) != 0)
+            return {begin, places & fresh};
     }
-    return {begin, 0};
+    return {extent, 0};
 }
 
 #endif

@@ -14,11 +14,12 @@ struct Ahead {
     uint64_t places;
 };
 
-/// Looks through elements from `begin` on, kTogether at a time while there are as many before `end`, until
-/// some of them may come before `bound`. Where none may, `places` is 0, and `begin` is the first element that
-/// was not looked at. Elements of which it is not known, as where NaNs are, are among `places`.
+/// Looks through the elements of a row from `from` on, kTogether at a time, until some of them may come
+/// before `bound`; the last ones are looked at together with some before them, which have no bits. Where none
+/// may, `places` is 0, and all have been looked at. Elements of which it is not known, as where NaNs are, are
+/// among `places`. The row has at least kTogether elements.
 template <class Storage>
-using FindAhead = Ahead (*)(const Storage *in, int64_t begin, int64_t end, Storage bound);
+using FindAhead = Ahead (*)(const Storage *row, int64_t from, int64_t extent, Storage bound);
 
 /// For elements of these types: int8_t to int64_t, uint8_t, float and double.
 template <class Storage>

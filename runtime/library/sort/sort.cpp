@@ -187,12 +187,13 @@ private:
             count = kept;
             bound = items[kept - 1];
         };
-        if (const FindAhead<Storage> find = job.inner == 1 ? find_of(job.descending) : nullptr)
-            while (i + kTogether <= job.extent) {
+        if (const FindAhead<Storage> find =
+                job.inner == 1 && job.extent >= kTogether ? find_of(job.descending) : nullptr)
+            while (i < job.extent) {
                 const Ahead ahead = find(in, i, job.extent, in[bound.place()]);
                 for (uint64_t places = ahead.places; places != 0; places &= places - 1)
                     look_at(ahead.begin + std::countr_zero(places));
-                i = ahead.places != 0 ? ahead.begin + kTogether : ahead.begin;
+                i = ahead.begin + (ahead.places != 0 ? kTogether : 0);
             }
         for (; i < job.extent; ++i)
             look_at(i);
