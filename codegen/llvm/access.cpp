@@ -3,6 +3,7 @@
 #include "ir/diagnostic.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace lz::codegen {
 
@@ -214,9 +215,8 @@ Value PhaseEmitter::load_part(const Access &access, const Address &at, Elem e, i
     return b_.gather(e, lane_pointers(at, e, width), mask, align);
 }
 
-bool PhaseEmitter::nontemporal_store(const Access &access, Elem e) const {
-    const KBuffer &buffer = k_.buffers[access.buffer];
-    return ctx_.nontemporal && buffer.mode == BufferMode::Out && ctx_.width * bytes_of(e) >= 16;
+bool PhaseEmitter::nontemporal_store(const Access &access) const {
+    return ctx_.nontemporal && is_line_of_result(access, ctx_.axis);
 }
 
 void PhaseEmitter::store(const Instr &instr) {
@@ -244,7 +244,7 @@ void PhaseEmitter::store(const Instr &instr) {
         } else if (at.form == Address::Contiguous && mask) {
             b_.masked_store(v, at.pointer, mask, align);
         } else if (at.form == Address::Contiguous) {
-            const bool past = nontemporal_store(access, e);
+            const bool past = nontemporal_store(access);
             b_.store(v, at.pointer, past ? width * align : align, past);
         } else if (at.form == Address::Reversed) {
             Value lowest = b_.element(e, at.pointer, b_.i64(1 - width));
@@ -262,28 +262,42 @@ void PhaseEmitter::store(const Instr &instr) {
     }
 }
 
-/// Whether the statement stores elements of a result that lie next to each other along `axis`, and a register
-/// of them may go past the caches.
-bool PhaseEmitter::is_line_of_result(const Stmt &stmt, AxisId axis) const {
-    if (stmt.kind == Stmt::Loop || k_.instrs[stmt.id].op != KOp::Store)
-        return false;
-    const Access &access = k_.accesses[k_.instrs[stmt.id].access];
+/// Whether elements of a result are stored that lie next to each other along `axis`, and a register of them
+/// may go past the caches.
+bool PhaseEmitter::is_line_of_result(const Access &access, AxisId axis) const {
     const auto &to = k_.buffers[access.buffer];
     const AxisStride *s = stride_along(access, axis);
     return access.terms.empty() && access.predicate == kNoValue && s && s->cls == StrideClass::Contiguous &&
            to.mode == BufferMode::Out && width_ * bytes_of(storage_elem(to.dtype)) >= 16;
 }
 
+/// The accesses of such stores in the region, and, if `inside`, in loops in it.
+std::vector<uint32_t> PhaseEmitter::lines_of_results(const Region &region, AxisId axis, bool inside) const {
+    std::vector<uint32_t> lines;
+    for (const Stmt &stmt : region) {
+        if (stmt.kind == Stmt::Loop) {
+            if (inside)
+                std::ranges::copy(lines_of_results(k_.loops[stmt.id].body, axis, true),
+                                  std::back_inserter(lines));
+        } else if (const Instr &instr = k_.instrs[stmt.id];
+                   instr.op == KOp::Store && is_line_of_result(k_.accesses[instr.access], axis)) {
+            lines.push_back(instr.access);
+        }
+    }
+    return lines;
+}
+
+bool PhaseEmitter::is_bound(AxisId axis) const {
+    return std::ranges::find(bound_, axis, &std::pair<AxisId, Value>::first) != bound_.end();
+}
+
 /// How many elements to go from `lo` until the results that the region stores contiguously along `axis` are
-/// aligned to their registers; `*aligned`: whether all of them are then. Null where the region stores no such
-/// result.
+/// aligned to their registers; `*aligned`: whether all of them are then, in every row that a loop in the
+/// region walks. Null where the region stores no such result.
 Value PhaseEmitter::alignment_peel(const Region &region, AxisId axis, Value lo, Value hi, Value *aligned) {
     Value peel = nullptr;
     *aligned = b_.i1(true);
-    for (const Stmt &stmt : region) {
-        if (!is_line_of_result(stmt, axis))
-            continue;
-        const uint32_t id = k_.instrs[stmt.id].access;
+    for (const uint32_t id : lines_of_results(region, axis, true)) {
         const Access &access = k_.accesses[id];
         const Elem e = storage_elem(k_.buffers[access.buffer].dtype);
         const int64_t bytes = int64_t{width_} * bytes_of(e);
@@ -292,8 +306,11 @@ Value PhaseEmitter::alignment_peel(const Region &region, AxisId axis, Value lo, 
             Value missing = b_.bit_and(b_.neg(place), b_.i64(bytes - 1));
             peel = b_.smin(b_.lshr(missing, b_.i64(bytes_of(e) == 8 ? 3 : bytes_of(e) / 2)), b_.sub(hi, lo));
         }
-        Value then = b_.add(place, b_.mul(peel, b_.i64(bytes_of(e))));
-        Value fits = b_.compare(Pred::Eq, b_.bit_and(then, b_.i64(bytes - 1)), b_.i64(0));
+        Value odd = b_.add(place, b_.mul(peel, b_.i64(bytes_of(e))));
+        for (const AxisStride &s : access.strides)
+            if (s.axis != axis && s.stride != kNoArg && !is_bound(s.axis))
+                odd = b_.bit_or(odd, b_.mul(arg(s.stride), b_.i64(bytes_of(e))));
+        Value fits = b_.compare(Pred::Eq, b_.bit_and(odd, b_.i64(bytes - 1)), b_.i64(0));
         *aligned = b_.bit_and(*aligned, fits);
     }
     return peel;
@@ -305,10 +322,7 @@ Value PhaseEmitter::alignment_peel(const Region &region, AxisId axis, Value lo, 
 /// times as long (Zen 3).
 Value PhaseEmitter::stores_over_input(const Region &region, AxisId axis, Value lo) {
     Value over = nullptr;
-    for (const Stmt &result : region) {
-        if (!is_line_of_result(result, axis))
-            continue;
-        const uint32_t to = k_.instrs[result.id].access;
+    for (const uint32_t to : lines_of_results(region, axis, false)) {
         const Elem e = storage_elem(k_.buffers[k_.accesses[to].buffer].dtype);
         Value there = b_.element(e, base_pointer(k_.accesses[to], to), lo);
         for (const Stmt &stmt : region) {

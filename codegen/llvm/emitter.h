@@ -133,8 +133,10 @@ private:
     Value access_mask(const ir::Access &access, int part);
     Value load_part(const ir::Access &access, const Address &at, Elem e, int part);
     Value guarded_scalar_load(Value condition, Elem e, Value pointer);
-    bool nontemporal_store(const ir::Access &access, Elem e) const;
-    bool is_line_of_result(const ir::Stmt &stmt, ir::AxisId axis) const;
+    bool nontemporal_store(const ir::Access &access) const;
+    bool is_line_of_result(const ir::Access &access, ir::AxisId axis) const;
+    std::vector<uint32_t> lines_of_results(const ir::Region &region, ir::AxisId axis, bool inside) const;
+    bool is_bound(ir::AxisId axis) const;
     Value alignment_peel(const ir::Region &region, ir::AxisId axis, Value lo, Value hi, Value *aligned);
     Value stores_over_input(const ir::Region &region, ir::AxisId axis, Value lo);
 
@@ -183,7 +185,7 @@ private:
     std::vector<Values> identities(const ir::Loop &loop);
     void vector_range(const ir::Region &region, ir::AxisId axis, Value lo, Value hi);
     void masked_steps(const ir::Region &region, ir::AxisId axis, Value lo, Value hi, int parts = 1,
-                      bool all = false);
+                      bool asks = false);
     bool masks_are_free(const ir::Region &region, ir::AxisId axis) const;
     /// Masks of so many registers, one behind the other: the lanes below `count` (i64, may be negative).
     Values lanes_below(Value count, int parts);

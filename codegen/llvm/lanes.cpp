@@ -120,7 +120,7 @@ PhaseEmitter::Values PhaseEmitter::fold_in_registers(const Loop &loop, Value beg
     Value walked = b_.bit_and(masked ? b_.add(count, b_.i64(whole - 1)) : count, b_.i64(-whole));
     Value last = b_.add(begin, walked);
     Value step = b_.i64(int64_t{parts} * width_);
-    // A part of a whole tensor is one stream; of rows the next ones are asked for.
+    // A part of a whole tensor, of one chunk or of many, is one stream; of rows the next ones are asked for.
     const bool is_part = loop.begin != kNoValue;
     const std::vector<uint32_t> streams =
         is_part ? streams_ahead(loop.body, loop.axis, masked || chooses(loop.body)) : std::vector<uint32_t>();
@@ -253,9 +253,10 @@ void PhaseEmitter::while_spilled(const Loop &loop, Partials &partials,
 void PhaseEmitter::fold_steps(const Loop &loop, const Values &memory, Value origin, Value begin, Value end,
                               int parts, bool masked) {
     // Of a part of a whole tensor; where a row's is asked for, its loads know.
-    const std::vector<uint32_t> streams = origin == begin && loop.begin != kNoValue
-                                              ? streams_ahead(loop.body, loop.axis, chooses(loop.body))
-                                              : std::vector<uint32_t>();
+    const std::vector<uint32_t> streams =
+        origin == begin && loop.begin != kNoValue
+            ? streams_ahead(loop.body, loop.axis, masked || chooses(loop.body))
+            : std::vector<uint32_t>();
     b_.loop(begin, end, b_.i64(int64_t{parts} * width_), {},
             [&](Value index, std::span<const Value>) -> Values {
                 Context context = vector_context(loop.axis, index, width_, parts);

@@ -32,7 +32,10 @@ constexpr int kDrawnCost = 128;
 /// 20 1.1. log (18 of its 29 operations are one behind the other) takes 1.08 of it with four. Compiling takes
 /// longer: gelu 6.5 ms (2.6), pow 15 (6).
 constexpr int kShortDepth = 8, kLongDepth = 20, kVeryLongDepth = 24;
-constexpr int kMostEightfoldCost = 96, kMostVarying = 7, kMostUniform = 16, kMostRepeatedCost = 160;
+constexpr int kMostRepeatedCost = 160;
+/// Eight of a body keep so many values of an element and of all elements in registers, more or less, of one
+/// stream; and its code is eight times as long, or, where results lie over inputs, sixteen.
+constexpr int kMostEightfoldCost = 96, kMostVarying = 7, kMostUniform = 16;
 /// Operations from which on one body of one or two registers under masks, where they are free, does for full
 /// steps and for the last: what it takes longer is little beside such a body, and half as much again need not
 /// be compiled.
@@ -178,10 +181,10 @@ int PhaseEmitter::parts_of_chain(const Region &region, AxisId axis) const {
     if (options_.isa.vector_registers < 32 || Analysis::has_loop(region))
         return 1;
     const Analysis::Chain chain = analysis_.chain(region, axis, width_, options_.isa.vector_bytes);
-    const bool mostly = 2 * chain.cost < 3 * chain.depth;
+    const bool mostly = 2 * chain.cost < 3 * chain.depth; // two thirds of the operations wait for each other
     if (chain.cost > kMostRepeatedCost || chain.depth < (mostly ? kShortDepth : kLongDepth))
         return 1;
-    const bool eight = chain.depth >= kVeryLongDepth && 5 * chain.cost <= 8 * chain.depth &&
+    const bool eight = chain.depth >= kVeryLongDepth && 5 * chain.cost <= 8 * chain.depth && // five eighths
                        chain.cost <= kMostEightfoldCost && chain.loads <= 1;
     return eight && chain.varying <= kMostVarying && chain.uniform <= kMostUniform ? 8 : 4;
 }
@@ -298,10 +301,10 @@ void PhaseEmitter::full_steps(const Region &region, AxisId axis, Value lo, Value
     });
 }
 
-/// `all`: the elements of a row or more, and not what is left of them.
-void PhaseEmitter::masked_steps(const Region &region, AxisId axis, Value lo, Value hi, int parts, bool all) {
+/// `asks` for what lies ahead: a row or more is walked, and not what is left of one.
+void PhaseEmitter::masked_steps(const Region &region, AxisId axis, Value lo, Value hi, int parts, bool asks) {
     const bool line = vector_grid() && p_.grid.size() == 1;
-    const std::vector<uint32_t> streams = all ? streams_ahead(region, axis, line) : std::vector<uint32_t>();
+    const std::vector<uint32_t> streams = asks ? streams_ahead(region, axis, line) : std::vector<uint32_t>();
     b_.loop(lo, hi, b_.i64(int64_t{width_} * parts), {}, [&](Value index, std::span<const Value>) -> Values {
         Context context = vector_context(axis, index, width_, parts);
         context.masks = lanes_below(b_.sub(hi, index), parts);

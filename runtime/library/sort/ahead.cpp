@@ -3,6 +3,7 @@
 #include "runtime/library/avx512.h"
 
 #include <cstring>
+#include <type_traits>
 
 namespace lz::runtime {
 
@@ -18,22 +19,32 @@ inline Group group_at(int64_t from, int64_t extent) {
     return {from - before, ~uint64_t{0} << before};
 }
 
-/// On every machine: vectors as wide as it has them.
+/// Whether all of kTogether elements are known to come behind `bound`, or with it: by vectors that every
+/// x86-64 has, which do not compare integers of 64 bits.
+template <class Storage, bool Descending>
+bool all_behind(const Storage *in, Storage bound) {
+    using Elements [[gnu::vector_size(16)]] = Storage;
+    constexpr int64_t kLanes = sizeof(Elements) / sizeof(Storage);
+    const Elements bounds = Elements{} + bound;
+    auto behind = bounds == bounds; // no number is so behind NaN
+    for (int64_t i = 0; i < kTogether; i += kLanes) {
+        Elements x;
+        std::memcpy(&x, in + i, sizeof(x));
+        behind &= Descending ? x <= bounds : x >= bounds;
+    }
+    uint64_t words[2];
+    std::memcpy(words, &behind, sizeof(words));
+    return (words[0] & words[1]) == ~uint64_t{0};
+}
+
+/// On every machine.
 template <class Storage, bool Descending>
 Ahead find_anywhere(const Storage *row, int64_t from, int64_t extent, Storage bound) {
-    using Elements [[gnu::vector_size(kTogether * sizeof(Storage))]] = Storage;
-    const Elements bounds = Elements{} + bound;
     for (; from < extent; from += kTogether) {
         const auto [begin, fresh] = group_at(from, extent);
-        Elements x;
-        std::memcpy(&x, row + begin, sizeof(x));
-        const auto behind = Descending ? x <= bounds : x >= bounds;
-        uint64_t words[sizeof(x) / 8], all = ~uint64_t{0};
-        std::memcpy(words, &behind, sizeof(words));
-        for (const uint64_t word : words)
-            all &= word;
-        if (all == ~uint64_t{0})
-            continue;
+        if constexpr (!std::is_same_v<Storage, int64_t>)
+            if (all_behind<Storage, Descending>(row + begin, bound))
+                continue;
         uint64_t places = 0;
         for (int64_t i = 0; i < kTogether; ++i)
             places |= uint64_t{!(Descending ? row[begin + i] <= bound : row[begin + i] >= bound)} << i;

@@ -46,7 +46,7 @@ struct SortJob {
     }
     int64_t units() const { return stages_columns() ? outer * ((inner + kColumns - 1) / kColumns) : rows(); }
     static constexpr int64_t kColumns = 8;
-    static constexpr int64_t kMostParts = 64;
+    static constexpr int64_t kMostParts = 64; ///< of a row that all threads share
 
     /// Items that are sorted, or picked from, at a time, and room for as many to sort them.
     int64_t items() const { return selects() ? picked() : extent; }

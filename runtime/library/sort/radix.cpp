@@ -52,9 +52,10 @@ void count(const Packed *items, int64_t n, int digits, Counts &counts) {
 /// Items are told apart, nearly all, by digits that have so many times as many values as there are items.
 constexpr int kSpread = 8;
 
-/// The lowest digit that items have to be dealt by where the ones below are left to `insert`.
+/// The lowest digit that items have to be dealt by where those below are left to `finish_by_insertion`:
+/// digits are taken for independent of each other, and where they are not, that gives up.
 int lowest_of(const Counts &counts, int64_t n, int digits) {
-    double values = 1; // as many, each as frequent as the others, as would tell two items apart as often
+    double values = 1; // of equal frequency that would tell two items apart as often as the digits from d on
     for (int d = digits; d-- > 1;) {
         uint64_t squares = 0;
         for (const uint64_t c : counts[d])
@@ -66,9 +67,9 @@ int lowest_of(const Counts &counts, int64_t n, int digits) {
     return 0;
 }
 
-/// Sorts items of which nearly all are in order. False if there are more steps to it than items: some of them
-/// are where they were.
-bool insert(Packed *items, int64_t n) {
+/// Sorts items, by keys and places, of which nearly all are in order. False if it takes more steps than there
+/// are items: some are where they were then, and equal keys still in the order of their places.
+bool finish_by_insertion(Packed *items, int64_t n) {
     int64_t steps = 0;
     for (int64_t i = 1; i < n; ++i) {
         if (!(items[i] < items[i - 1])) [[likely]]
@@ -110,7 +111,7 @@ Packed *radix_sort(Packed *items, Packed *other, int64_t n, int bits) {
     };
     for (int d = lowest; d < digits; ++d)
         sort_by(d);
-    if (lowest > 0 && !insert(items, n)) {
+    if (lowest > 0 && !finish_by_insertion(items, n)) {
         std::memset(counts, 0, sizeof(counts));
         count(items, n, digits, counts);
         for (int d = 0; d < digits; ++d)

@@ -18,6 +18,7 @@ namespace {
 
 /// Elements worth handing to another thread.
 constexpr int64_t kRange = 4096;
+
 template <ir::DType D>
 class Sort {
 public:

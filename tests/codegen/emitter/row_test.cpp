@@ -140,6 +140,41 @@ TEST(EmitterReduce, ColumnsAreFoldedInVectors) {
         expect_reduction({ReduceOp::Add, t, 20, 100, LoopOrder::Sequential, 0, false, Form::Column});
 }
 
+/// Results past the caches, of rows that need not be aligned where the first one is.
+TEST(EmitterReduce, RowsThatAreStoredWhileTheirColumnsAreFoldedMayBeginAnywhere) {
+    for (const DType t : {DType::F32, DType::F64, DType::I32})
+        for (const int64_t columns : {1, 16, 100, 128, 1000})
+            for (const int64_t pitch : {int64_t{0}, int64_t{1}, int64_t{8}})
+                for (const bool sum_too : {true, false}) {
+                    KernelBuilder b;
+                    const AxisId r = b.axis(), i = b.axis();
+                    const ArgId step = b.arg(ArgRole::Stride);
+                    const uint16_t in = b.buffer(t, BufferMode::In), out = b.buffer(t, BufferMode::Out),
+                                   sums = b.buffer(t, BufferMode::Out);
+                    const auto rows_of = [&](uint16_t buffer) {
+                        return Access{buffer,
+                                      kNoArg,
+                                      {{r, StrideClass::Strided, step}, {i, StrideClass::Contiguous, kNoArg}},
+                                      {},
+                                      kNoValue};
+                    };
+                    b.begin_phase({i}, true).on_cpu().stores = StoreTier::Streaming;
+                    const uint32_t loop = b.begin_loop(r, LoopOrder::Sequential);
+                    const KValue x = b.load(rows_of(in));
+                    b.store(rows_of(out), x);
+                    const uint32_t largest = b.reduce(ReduceOp::Max, x, kNoValue);
+                    b.end_loop();
+                    if (sum_too)
+                        b.store(contiguous(sums, i), b.loop_result(loop, largest));
+                    b.end_phase();
+                    const int64_t width = (columns + 63) / 64 * 64 + pitch;
+                    Launch l{b.take(), {5, columns, width}, {}, {}, 0};
+                    l.elements = {5 * width, 5 * width, columns};
+                    expect_equal(l, "rows of " + std::to_string(columns) + " " + std::string(name(t)) + ", " +
+                                        std::to_string(width) + " apart");
+                }
+}
+
 TEST(EmitterReduce, RowsSideBySideFoldInLanesToo) {
     const auto fold = [](ReduceOp op, DType t, int64_t length, int64_t outputs, int64_t chunk,
                          int extra = 0) {
