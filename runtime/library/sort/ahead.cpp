@@ -64,7 +64,9 @@ struct Lanes;
     template <>                                                                                              \
     struct Lanes<TYPE> {                                                                                     \
         using Register = __m512i;                                                                            \
-        LAZULI_AVX512 static Register broadcast(TYPE x) { return _mm512_set1_##SET(x); }                     \
+        LAZULI_AVX512 static Register broadcast(TYPE x) {                                                    \
+            return _mm512_set1_##SET(static_cast<std::make_signed_t<TYPE>>(x));                              \
+        }                                                                                                    \
         LAZULI_AVX512 static Register load(const TYPE *from) { return _mm512_loadu_si512(from); }            \
         template <bool Descending>                                                                           \
         LAZULI_AVX512 static uint64_t ahead(Register x, Register bound) {                                    \

@@ -5,7 +5,6 @@
 #include "runtime/library/sort/job.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -137,8 +136,7 @@ private:
     static void settle_in_parts(const SortJob &job, const Storage *in, const Digits &digits, Packed *items,
                                 Packed *other) {
         const int64_t parts = job.parts();
-        std::array<int64_t, SortJob::kMostParts + 1> begin; // before any key is replaced
-        begin[0] = 0;
+        int64_t begin[SortJob::kMostParts + 1] = {}; // before any key is replaced
         for (int64_t p = 1; p <= parts; ++p) {
             const int64_t at = job.extent * p / parts;
             begin[p] = at <= begin[p - 1] ? begin[p - 1] : next_run(job, items, at);
