@@ -11,11 +11,12 @@ using namespace ir;
 namespace {
 
 /// Bodies up to this cost are emitted once for each register of partial results; longer ones for fewer, and
-/// the registers take turns. The longest keep partial results in memory, with one body for all elements: two
-/// would gain them little, for a quarter more to compile. With 16 registers all but the first keep them in
-/// memory, since there is no room for both: up to kStepsCostOf16 with a body for full steps, of two registers
-/// (rows of 1000 on a Zen 3, of what takes turns: softmax 0.86, sums of sigmoid 0.78, of gelu 0.79, of erf
-/// and tanh 0.93) up to kTurnsCost and of one above, which takes a tenth less to compile.
+/// the registers take turns. The longest keep partial results in memory, with one body for all elements, or,
+/// where their operations wait for each other, with another one for several registers (parts_of_chain). With
+/// 16 registers all but the first keep them in memory, since there is no room for both: up to kStepsCostOf16
+/// with a body for full steps, of two registers (rows of 1000 on a Zen 3, of what takes turns: softmax 0.86,
+/// sums of sigmoid 0.78, of gelu 0.79, of erf and tanh 0.93) up to kTurnsCost and of one above, which takes a
+/// tenth less to compile.
 constexpr int kEachCost = 12, kTurnsCost = 32, kStepsCostOf16 = 48;
 constexpr int kMostRegisters = 8;
 constexpr int kTinyExtent = 16;

@@ -319,8 +319,8 @@ TEST_P(Library, SortIsStableWithNaNLastOrFirstWhenDescending) {
         }
 }
 
-/// Digits that tell items apart, each by itself, and together do not, or do but for some: what is left is
-/// put in order whatever it takes.
+/// All of the high digits have the same value in a key, or in one key of so many: each tells items apart as
+/// well as all of them together.
 TEST(LibrarySort, KeysWhoseHighDigitsSayTheSame) {
     std::mt19937 engine(9);
     for (const int64_t outer : {1, 3})

@@ -71,6 +71,23 @@ TEST_F(EmitterSteps, LongChainsAreWorkedOnSideBySide) {
     EXPECT_EQ(registers_of_a_step(chain(1, 12, 6), 18), 4); // 18 of 24 wait for each other
 }
 
+TEST_F(EmitterSteps, ChainsOfEveryWidthGiveTheInterpretersBits) {
+    for (const int64_t n : {1, 16, 17, 100, 127, 128, 129, 255, 1000})
+        for (const int inputs : {1, 2})
+            for (const DType t : {DType::F32, DType::F64, DType::I32})
+                for (const StoreTier stores : {StoreTier::Cached, StoreTier::Streaming}) {
+                    Launch l = elementwise(std::vector<DType>(static_cast<size_t>(inputs), t), n, 512,
+                                           [&](KernelBuilder &b, auto &x) {
+                                               KValue y = x[0];
+                                               for (int i = 0; i < 30; ++i)
+                                                   y = b.sub(b.constant(t, 1), b.mul(y, x.back()));
+                                               return y;
+                                           });
+                    l.kernel.phases[0].on_cpu().stores = stores;
+                    expect_equal(l, std::to_string(n) + " of " + std::string(name(t)));
+                }
+}
+
 TEST_F(EmitterSteps, LargeBodiesAreEmittedOnce) {
     EXPECT_EQ(count(llvm_of(chain(2, 200), avx512()), "fmul <16 x float>"), 200);
 }
