@@ -61,25 +61,20 @@ template <class T> using Unsigned = typename UnsignedOf<sizeof(T)>::type;
     return (Unsigned<T>)by < 8 * sizeof(T) ? (T)((Unsigned<T>)x >> (Unsigned<T>)by) : (T)0;
 }
 )"},
-    // NaN if either is; of equals the second.
-    {"minimum",
-     R"(template <class T> __device__ __forceinline__ T minimum(T x, T y) { return x < y || x != x ? x : y; }
-)"},
-    {"maximum",
-     R"(template <class T> __device__ __forceinline__ T maximum(T x, T y) { return x > y || x != x ? x : y; }
-)"},
-    // NaN for NaN; for limits other than zero, and a lower limit of +0, which zeros of either sign become.
-    {"at_most", R"(__device__ __forceinline__ float at_most(float x, float limit) {
-    float y;
-    asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(limit));
-    return y;
+    // NaN if either is, and -0 is less than +0; so the instructions of one, and of two halves.
+    {"minimum", R"(__device__ __forceinline__ float minimum(float x, float y) {
+    float z;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+    return z;
 }
+__device__ __forceinline__ double minimum(double x, double y) { return x != x || y != y ? x + y : fmin(x, y); }
 )"},
-    {"at_least", R"(__device__ __forceinline__ float at_least(float x, float limit) {
-    float y;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(limit));
-    return y;
+    {"maximum", R"(__device__ __forceinline__ float maximum(float x, float y) {
+    float z;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+    return z;
 }
+__device__ __forceinline__ double maximum(double x, double y) { return x != x || y != y ? x + y : fmax(x, y); }
 )"},
     // x * 2^y for whole y, rounded once: the first product is exact. The low bits of the sum are y and twice
     // the bias, and its high bits are shifted out.
@@ -149,16 +144,8 @@ __device__ __forceinline__ double scale_by_power(double x, double y) {
     return __uint_as_float(bits);
 }
 )"},
-    // x where the mask has ones, else y.
-    {"choose_bits",
-     R"(__device__ __forceinline__ unsigned choose_bits(unsigned mask, unsigned x, unsigned y) {
-    unsigned z;
-    asm("lop3.b32 %0, %1, %2, %3, 0xca;" : "=r"(z) : "r"(mask), "r"(x), "r"(y));
-    return z;
-}
-)"},
     // Two halves at a time, each rounded once. A product and 1, -1 or -0 make sums and products of the one
-    // instruction that all architectures have. Of equal extremes the second.
+    // instruction that all architectures have.
     {"add_halves", R"(__device__ __forceinline__ unsigned add_halves(unsigned x, unsigned y) {
     unsigned z;
     asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(z) : "r"(x), "r"(0x3c003c00u), "r"(y));
@@ -178,29 +165,15 @@ __device__ __forceinline__ double scale_by_power(double x, double y) {
 }
 )"},
     {"maximum_halves", R"(__device__ __forceinline__ unsigned maximum_halves(unsigned x, unsigned y) {
-    unsigned z, equal;
+    unsigned z;
     asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));
-    asm("set.eq.u32.f16x2 %0, %1, %2;" : "=r"(equal) : "r"(x), "r"(y));
-    return choose_bits(equal, y, z);
+    return z;
 }
 )"},
     {"minimum_halves", R"(__device__ __forceinline__ unsigned minimum_halves(unsigned x, unsigned y) {
-    unsigned z, equal;
+    unsigned z;
     asm("min.NaN.f16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));
-    asm("set.eq.u32.f16x2 %0, %1, %2;" : "=r"(equal) : "r"(x), "r"(y));
-    return choose_bits(equal, y, z);
-}
-)"},
-    {"at_most_halves", R"(__device__ __forceinline__ unsigned at_most_halves(unsigned x, unsigned limit) {
-    unsigned y;
-    asm("min.NaN.f16x2 %0, %1, %2;" : "=r"(y) : "r"(x), "r"(limit));
-    return y;
-}
-)"},
-    {"at_least_halves", R"(__device__ __forceinline__ unsigned at_least_halves(unsigned x, unsigned limit) {
-    unsigned y;
-    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(y) : "r"(x), "r"(limit));
-    return y;
+    return z;
 }
 )"},
     {"negate_halves",
@@ -228,41 +201,15 @@ __device__ __forceinline__ double scale_by_power(double x, double y) {
 }
 )"},
     {"maximum_bfloats", R"(__device__ __forceinline__ unsigned maximum_bfloats(unsigned x, unsigned y) {
-#if __CUDA_ARCH__ >= 900
-    unsigned z, equal;
+    unsigned z;
     asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));
-    asm("set.eq.u32.bf16x2 %0, %1, %2;" : "=r"(equal) : "r"(x), "r"(y));
-    return choose_bits(equal, y, z);
-#else
-    const float low = maximum(__uint_as_float(x << 16), __uint_as_float(y << 16)),
-                high = maximum(__uint_as_float(x & 0xffff0000), __uint_as_float(y & 0xffff0000));
-    return __float_as_uint(low) >> 16 | __float_as_uint(high) & 0xffff0000;
-#endif
+    return z;
 }
 )"},
     {"minimum_bfloats", R"(__device__ __forceinline__ unsigned minimum_bfloats(unsigned x, unsigned y) {
-#if __CUDA_ARCH__ >= 900
-    unsigned z, equal;
+    unsigned z;
     asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));
-    asm("set.eq.u32.bf16x2 %0, %1, %2;" : "=r"(equal) : "r"(x), "r"(y));
-    return choose_bits(equal, y, z);
-#else
-    const float low = minimum(__uint_as_float(x << 16), __uint_as_float(y << 16)),
-                high = minimum(__uint_as_float(x & 0xffff0000), __uint_as_float(y & 0xffff0000));
-    return __float_as_uint(low) >> 16 | __float_as_uint(high) & 0xffff0000;
-#endif
-}
-)"},
-    {"at_most_bfloats", R"(__device__ __forceinline__ unsigned at_most_bfloats(unsigned x, unsigned limit) {
-    unsigned y;
-    asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(y) : "r"(x), "r"(limit));
-    return y;
-}
-)"},
-    {"at_least_bfloats", R"(__device__ __forceinline__ unsigned at_least_bfloats(unsigned x, unsigned limit) {
-    unsigned y;
-    asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(y) : "r"(x), "r"(limit));
-    return y;
+    return z;
 }
 )"},
     {"negate_bfloats",

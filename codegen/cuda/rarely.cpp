@@ -8,7 +8,7 @@ using namespace ir;
 // packet asks once for all of its elements: its loop over them ends at the choice, and goes on behind it.
 //
 //     float v7[8], most7 = 87.0f;
-//     for e: v7[e] = (the usual value); most7 = at_least(most7, x[e]);
+//     for e: v7[e] = (the usual value); most7 = maximum(most7, x[e]);
 //     if (!(most7 <= 87.0f))
 //         for e: if (!(x[e] <= 87.0f)) v7[e] = (the rare one);
 //     for e: ...
@@ -128,7 +128,7 @@ void PhaseEmitter::write_choice(const Region &region, size_t first, size_t choic
     write_segment(region, first, choice, width, loop, [&] {
         before();
         w_.line("{} = {};", name, value(instr.operands[2]));
-        w_.line("{0} = {1}({2}, {0});", most, q.or_nan ? "at_least" : "fmaxf", value(q.x));
+        w_.line("{0} = {1}({2}, {0});", most, q.or_nan ? "maximum" : "fmaxf", value(q.x));
     });
     open(fmt::runtime(q.or_nan ? "if (!({} <= {}))" : "if ({} > {})"), most, value(q.limit));
     loop([&] {

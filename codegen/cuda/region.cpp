@@ -161,33 +161,20 @@ void PhaseEmitter::write_instr(KValue v) {
     write_value(v, is_index(v) ? index_expression(instr.op, o) : expression(instr.op, instr.dtype, o));
 }
 
-/// What one instruction does of `limit < x ? limit : x` and of extremes of two, where the limit is a constant
-/// whose zeros cannot be told apart. NaN stays NaN.
+/// What an extreme of two does of `limit < x ? limit : x`, where the limit is a constant other than a zero,
+/// whose signs such a choice does not tell apart. NaN stays NaN.
 PhaseEmitter::Limited PhaseEmitter::limited(const Instr &instr) const {
-    if (instr.dtype != DType::F32)
+    if (instr.dtype != DType::F32 || instr.op != KOp::Select)
         return {};
-    Limited found;
-    bool least = false;
-    if (instr.op == KOp::Minimum || instr.op == KOp::Maximum) {
-        found = {{}, instr.operands[0], instr.operands[1]};
-        least = instr.op == KOp::Maximum;
-    } else if (instr.op == KOp::Select) {
-        const Instr &comparison = kernel_.instrs[instr.operands[0]];
-        if ((comparison.op != KOp::Lt && comparison.op != KOp::Gt) ||
-            comparison.operands[0] != instr.operands[1] || comparison.operands[1] != instr.operands[2])
-            return {};
-        found = {{}, instr.operands[2], instr.operands[1]};
-        least = comparison.op == KOp::Gt;
-    } else {
+    const Instr &comparison = kernel_.instrs[instr.operands[0]];
+    if ((comparison.op != KOp::Lt && comparison.op != KOp::Gt) ||
+        comparison.operands[0] != instr.operands[1] || comparison.operands[1] != instr.operands[2])
         return {};
-    }
-    const Instr &limit = kernel_.instrs[found.limit];
+    const Instr &limit = kernel_.instrs[instr.operands[1]];
     const auto number = std::bit_cast<float>(static_cast<uint32_t>(limit.bits));
-    const bool extreme_of_two = instr.op != KOp::Select;
-    const bool fits = limit.op == KOp::Const && number == number &&
-                      (number != 0 || (extreme_of_two && least && limit.bits == 0));
-    found.name = least ? "at_least" : "at_most";
-    return fits ? found : Limited{};
+    if (limit.op != KOp::Const || number != number || number == 0)
+        return {};
+    return {comparison.op == KOp::Gt ? "maximum" : "minimum", instr.operands[2], instr.operands[1]};
 }
 
 /// Of a half that becomes an f32 again: the f32 that it was rounded from.

@@ -148,6 +148,8 @@ public:
     Value rint(Value x);
     Value smin(Value x, Value y);
     Value smax(Value x, Value y);
+    Value fminimum(Value x, Value y); ///< IEEE 754-2019's: NaN if either is, and -0 is less than +0
+    Value fmaximum(Value x, Value y); ///< "
     Value umin(Value x, Value y);
     Value umax(Value x, Value y);
     Value bit_and(Value x, Value y);
@@ -203,6 +205,7 @@ public:
 
 private:
     Value intrinsic(unsigned id, std::span<const Value> operands);
+    Value extreme(bool largest, Value x, Value y);
 
     std::unique_ptr<llvm::LLVMContext> context_;
     std::unique_ptr<llvm::Module> module_;

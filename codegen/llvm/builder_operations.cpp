@@ -10,6 +10,7 @@
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
+#include <llvm/IR/PatternMatch.h>
 
 #include <utility>
 
@@ -97,6 +98,36 @@ Value Builder::smin(Value x, Value y) {
 }
 Value Builder::smax(Value x, Value y) {
     return intrinsic(Intrinsic::smax, std::array{x, y});
+}
+Value Builder::fminimum(Value x, Value y) {
+    return extreme(false, x, y);
+}
+Value Builder::fmaximum(Value x, Value y) {
+    return extreme(true, x, y);
+}
+/// vminps and vmaxps give their second operand where one is NaN, and of equals: asked both ways round, they
+/// differ in these alone. Of two zeros, and of a number and NaN, the bits of both together are -0, and NaN.
+Value Builder::extreme(bool largest, Value x, Value y) {
+    const auto ordered = [&](Value a, Value b) {
+        return ir_->CreateSelect(largest ? ir_->CreateFCmpOGT(a, b) : ir_->CreateFCmpOLT(a, b), a, b);
+    };
+    const APFloat *limit = nullptr;
+    if (PatternMatch::match(x, PatternMatch::m_APFloat(limit)))
+        std::swap(x, y);
+    if (PatternMatch::match(y, PatternMatch::m_APFloat(limit)) && !limit->isNaN()) {
+        Value second = ordered(y, x); // NaN, and of zeros x
+        if (largest && limit->isPosZero())
+            return abs(second);
+        return !largest && limit->isNegZero() ? neg(abs(second)) : second;
+    }
+    const Elem e = elem(x), bits = e == Elem::F32 ? Elem::I32 : Elem::I64;
+    Value a = bitcast(ordered(x, y), bits), b = bitcast(ordered(y, x), bits);
+    Value either = bit_or(a, b);
+    if (largest) {
+        const uint64_t sign = uint64_t{1} << (e == Elem::F32 ? 31 : 63);
+        either = bit_or(bit_and(a, b), bit_and(either, constant(bits, ~sign & (2 * sign - 1), lanes(x))));
+    }
+    return bitcast(either, e);
 }
 Value Builder::umin(Value x, Value y) {
     return intrinsic(Intrinsic::umin, std::array{x, y});

@@ -16,17 +16,9 @@ int bits_of(DType t) {
     return t == DType::Bool ? 1 : 8 * size_of(t);
 }
 
-/// x where it is NaN or else the smaller (larger): NaN goes through from either side, and of equals y is
-/// taken. One comparing instruction on x86 (vminps gives its second operand for unordered and equal) and one
-/// for NaN.
-Value float_extreme(Builder &b, bool max, Value x, Value y) {
-    Value picked = b.select(b.compare(max ? Pred::Ogt : Pred::Olt, x, y), x, y);
-    return b.select(b.compare(Pred::Uno, x, x), x, picked);
-}
-
 Value extreme(Builder &b, DType dtype, bool max, Value x, Value y) {
     if (is_float(dtype))
-        return float_extreme(b, max, x, y);
+        return max ? b.fmaximum(x, y) : b.fminimum(x, y);
     if (dtype == DType::Bool)
         return max ? b.bit_or(x, y) : b.bit_and(x, y);
     if (is_signed(dtype))

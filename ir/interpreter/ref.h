@@ -85,15 +85,16 @@ inline int64_t int_pow(int64_t x, int64_t y) {
     return power;
 }
 
+/// Of IEEE 754-2019: NaN if either is, and -0 is less than +0.
 inline double minimum(double x, double y) {
     if (std::isnan(x) || std::isnan(y))
         return std::numeric_limits<double>::quiet_NaN();
-    return y < x ? y : x;
+    return x < y || (x == y && std::signbit(x)) ? x : y;
 }
 inline double maximum(double x, double y) {
     if (std::isnan(x) || std::isnan(y))
         return std::numeric_limits<double>::quiet_NaN();
-    return y > x ? y : x;
+    return x > y || (x == y && std::signbit(y)) ? x : y;
 }
 /// 0 for NaN, as torch.sign.
 inline double sign(double x) {

@@ -110,13 +110,18 @@ struct Lanes {
                      std::string(info(op).name) + " is not defined on " + std::string(name(dtype)));
 }
 
+/// NaN if either is, and -0 is less than +0 (IEEE 754-2019), so that an order of folding cannot be seen.
 template <std::floating_point T>
 T minimum(T x, T y) {
-    return std::isnan(x) || std::isnan(y) ? std::numeric_limits<T>::quiet_NaN() : x < y ? x : y;
+    if (std::isnan(x) || std::isnan(y))
+        return std::numeric_limits<T>::quiet_NaN();
+    return x < y || (x == y && std::signbit(x)) ? x : y;
 }
 template <std::floating_point T>
 T maximum(T x, T y) {
-    return std::isnan(x) || std::isnan(y) ? std::numeric_limits<T>::quiet_NaN() : x > y ? x : y;
+    if (std::isnan(x) || std::isnan(y))
+        return std::numeric_limits<T>::quiet_NaN();
+    return x > y || (x == y && std::signbit(y)) ? x : y;
 }
 
 template <std::floating_point T>

@@ -25,6 +25,7 @@ enum class ContractionArg : uint8_t {
     BlockN,     ///< columns of one work item, a multiple of nr unless there is one column block
     InnerM,     ///< rows of lhs that are packed at a time
     BlockK,     ///< depth of one pass over the panels, a multiple of 32
+    PassK,      ///< depth whose panels of rhs are packed before all rows meet them, a multiple of BlockK
     PackLhs,    ///< 0: rows of lhs are read where they are (never for operands that are converted)
     PackRhs,    ///< 0: full panels of rhs are read where they are (only with n contiguous)
     RhsOffset,  ///< bytes from the scratch's begin (where lhs is packed) to the packed rhs
@@ -33,7 +34,7 @@ enum class ContractionArg : uint8_t {
     /// rhs, and as many as a panel has rows or columns.
     PlacesOffset,
 };
-inline constexpr int kContractionArgs = 9;
+inline constexpr int kContractionArgs = 10;
 
 /// Of devices that run CPU code. A phase is cut into work items, which workers take in any order.
 struct CpuSchedule {

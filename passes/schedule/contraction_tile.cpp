@@ -31,13 +31,14 @@ constexpr int64_t kLine = 64;
 /// second-level cache.
 constexpr int64_t kWayBytes = 4096, kSetsBytes = 64 << 10;
 constexpr int64_t kSerialWork = 56 * 56 * 56; ///< multiply-adds that are not worth a second thread
-// Of tile registers, on Xeons of the Sapphire and Emerald Rapids kinds. `bench_matmul`, bf16 and i8: a panel
-// of rhs, 32 KiB, is met by all rows of lhs that stay in the second-level cache, 256. Half as much of each
-// reads and writes the sums of long products twice as often, and was 2 to 7 % slower from 512 to 2048; twice
-// as much packed lhs was a third slower for bf16 of 2048.
-constexpr int64_t kAmxBlockBytes = 1024; ///< of a row or column for one block of k
-constexpr int64_t kAmxInnerBytes = 256 << 10;
-constexpr int64_t kAmxItemRows = 512, kAmxItemColumns = 256;
+// Of tile registers, on a Xeon of the Granite Rapids kind (`bench_matmul`, bf16 and i8): they multiply faster
+// than the third-level cache gives, 17 GB/s a core. So half of the second-level one holds panels of rhs, of
+// all of k where it can, and a few rows of lhs at a time meet all of them, whose sums stay there, too. Of
+// these a block of k stays in the first-level cache: without blocks bf16 of 1024 x 768 x 3072 took 1.3 times
+// as long. Items of 512 x 256, whose sums met one block of k after the other, took 1.3 times as long for bf16
+// of 2048, three quarters of the cache for rhs likewise.
+constexpr int64_t kAmxBlockBytes = 1024, kAmxPassBytes = 4096; ///< of a row or column
+constexpr int64_t kAmxItemRows = 4096;
 constexpr int64_t kAmxSerialWork = 192 * 192 * 192;
 
 constexpr int64_t ceil_div(int64_t x, int64_t y) {
@@ -65,13 +66,12 @@ struct Items {
 /// Even items that are not too large; where `many` for each thread, cut until there is one for
 /// each, and an even number of them each where that takes few more. `columns_first`: rows of lhs are read
 /// where they are, so that only columns' panels would be packed twice.
-Items cut_items(const ContractionSizes &sizes, const ContractionTile &tile, int threads, bool many,
-                bool columns_first) {
+Items cut_items(const ContractionSizes &sizes, const ContractionTile &tile, int64_t most_columns, int threads,
+                bool many, bool columns_first) {
     const auto [mr, nr, amx] = tile;
     const int64_t row_step = amx ? ir::kAmxRows : 2;
     const int64_t m = std::max<int64_t>(1, sizes.m), n = std::max<int64_t>(1, sizes.n);
-    int64_t parts_m = ceil_div(m, amx ? kAmxItemRows : kItemRows),
-            parts_n = ceil_div(n, amx ? kAmxItemColumns : kItemColumns);
+    int64_t parts_m = ceil_div(m, amx ? kAmxItemRows : kItemRows), parts_n = ceil_div(n, most_columns);
     const auto blocks = [&] {
         return Items{std::min(m, block_of(m, parts_m, row_step)), block_of(n, parts_n, nr)};
     };
@@ -80,12 +80,12 @@ Items cut_items(const ContractionSizes &sizes, const ContractionTile &tile, int 
         const int64_t items = sizes.batches * ceil_div(m, block_m) * ceil_div(n, block_n);
         if (items >= threads && (items >= 4 * threads || items % threads == 0))
             break;
-        // Halves of the longer side: the shorter panels are packed by both.
+        // Parts of the longer side: the shorter panels are packed by all of them.
         const bool rows = columns_first ? block_n <= nr : block_m >= block_n || block_n <= nr;
         if (block_m > mr && rows)
-            parts_m *= 2;
+            parts_m = items < threads ? 2 * parts_m : parts_m + 1;
         else if (block_n > nr)
-            parts_n *= 2;
+            parts_n = items < threads ? 2 * parts_n : parts_n + 1;
         else
             break;
     }
@@ -121,8 +121,10 @@ ContractionBlocks find_blocks(const ContractionSizes &sizes, const ir::CpuLimits
     const int64_t bytes = amx ? ir::size_of(sizes.dtype) : sum_bytes; // of an element of a panel
 
     const int64_t depth = ir::amx_depth(sizes.dtype); // of an instruction
-    const int64_t passes = ceil_div(k, amx ? kAmxBlockBytes / bytes : kBlockK);
-    const int64_t block_k = round_up(ceil_div(k, passes), amx ? depth : 32);
+    const int64_t passes = ceil_div(k, amx ? kAmxPassBytes / bytes : kBlockK);
+    const int64_t pass_blocks = amx ? ceil_div(ceil_div(k, passes), kAmxBlockBytes / bytes) : 1;
+    const int64_t block_k = round_up(ceil_div(k, passes * pass_blocks), amx ? depth : 32);
+    const int64_t pass_k = pass_blocks * block_k;
     // Tiles are loaded from rows as they lie, if all of them are whole.
     const bool in_place = contraction_reads_in_place(sizes.dtype, sizes.accumulate);
     const bool amx_lhs = amx && sizes.lhs_k == 1 && k % depth == 0;
@@ -135,12 +137,16 @@ ContractionBlocks find_blocks(const ContractionSizes &sizes, const ir::CpuLimits
         amx_lhs || (in_place && !sizes.lhs_digits && (m * k * bytes <= kPlainLhsBytes || n <= 3 * nr));
     const bool many = sizes.batches * m * n * k > (amx ? kAmxSerialWork : kSerialWork);
     const bool columns_first = plain_lhs && !plain_rhs && n >= (amx ? 4 : 2) * nr * threads;
-    const auto [block_m, block_n] = cut_items(sizes, tile, threads, many, columns_first);
+    const int64_t most_columns =
+        amx ? std::max<int64_t>(nr, cpu.l2_bytes / 2 / (pass_k * bytes) / nr * nr) : kItemColumns;
+    const auto [block_m, block_n] = cut_items(sizes, tile, most_columns, threads, many, columns_first);
     // A large result that is finished at once is written in rows: panels of rhs stay in the second-level
     // cache instead.
-    const bool by_rows = k <= kShortK && m * n * sum_bytes >= kLargeResult;
-    const int64_t inner_bytes = std::min(amx ? kAmxInnerBytes : kInnerBytes, cpu.l2_bytes / 4);
-    const int64_t inner_m = by_rows ? mr : std::max<int64_t>(mr, inner_bytes / (block_k * bytes) / mr * mr);
+    const int64_t inner_bytes = std::min(kInnerBytes, cpu.l2_bytes / 4);
+    const int64_t inner_rows = inner_bytes / (pass_k * bytes) / mr * mr;
+    // Few rows meet each panel as soon as it is packed.
+    const bool by_rows = amx ? block_m > inner_rows : k <= kShortK && m * n * sum_bytes >= kLargeResult;
+    const int64_t inner_m = by_rows ? mr : std::max<int64_t>(mr, inner_rows);
     const int64_t inner = std::min(inner_m, round_up(block_m, mr));
 
     ContractionBlocks blocks;
@@ -148,13 +154,16 @@ ContractionBlocks find_blocks(const ContractionSizes &sizes, const ir::CpuLimits
         blocks.args[static_cast<size_t>(which)] = value;
     };
     const int64_t lhs_bytes = round_up(ceil_div(inner, mr) * mr * block_k * bytes + 64, 64);
-    const int64_t rhs_bytes = round_up(ceil_div(block_n, nr) * nr * block_k * bytes + 64, 64);
-    const int64_t tiles =
-        k > block_k ? ceil_div(block_m, inner) * ceil_div(inner, mr) * ceil_div(block_n, nr) : 1;
+    const int64_t rhs_bytes = round_up(ceil_div(block_n, nr) * nr * pass_k * bytes + 64, 64);
+    const int64_t tiles_of_rows = ceil_div(inner, mr) * ceil_div(block_n, nr);
+    const int64_t tiles = k > pass_k    ? ceil_div(block_m, inner) * tiles_of_rows
+                          : k > block_k ? tiles_of_rows
+                                        : 1;
     set(ContractionArg::BlockM, block_m);
     set(ContractionArg::BlockN, block_n);
     set(ContractionArg::InnerM, inner);
     set(ContractionArg::BlockK, block_k);
+    set(ContractionArg::PassK, pass_k);
     set(ContractionArg::PackLhs, !plain_lhs);
     set(ContractionArg::PackRhs, !plain_rhs);
     set(ContractionArg::RhsOffset, lhs_bytes);

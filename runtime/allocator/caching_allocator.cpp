@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace lz::runtime {
 
@@ -67,7 +68,14 @@ void *CachingAllocator::Impl::allocate(size_t requested, StreamId stream) {
     if (to_leave_) [[unlikely]]
         send_back(lock);
     make_room();
-    Block *block = options_.caching ? find_free(size, stream, small) : nullptr;
+    Block *block = aside_;
+    if (block && block->size == size && block->stream == stream && block->small == small) {
+        aside_ = nullptr;
+        count_out(block, requested);
+        return block->memory;
+    }
+    put_back_aside();
+    block = options_.caching ? find_free(size, stream, small) : nullptr;
     if (!block)
         block = new_segment(lock, size, requested, stream, small);
     hand_out(block, size, requested);
@@ -196,18 +204,23 @@ void CachingAllocator::Impl::hand_out(Block *block, size_t size, size_t requeste
         if (remaining->split())
             change_inactive(small, 1, signed_bytes(rest));
     }
+    count_out(block, requested);
+    block->oversize = block->size >= options_.max_split_size;
+    if (block->oversize)
+        stats_.oversize_allocations.add(1);
+}
+
+void CachingAllocator::Impl::count_out(Block *block, size_t requested) {
     block->in_use = true;
     block->requested = requested;
     in_use_.insert(block);
-    int64_t bytes = signed_bytes(block->size);
+    const bool small = block->small;
+    const int64_t bytes = signed_bytes(block->size);
     add(stats_.allocation, small, 1);
     add(stats_.active, small, 1);
     add(stats_.allocated_bytes, small, bytes);
     add(stats_.active_bytes, small, bytes);
     add(stats_.requested_bytes, small, signed_bytes(requested));
-    block->oversize = block->size >= options_.max_split_size;
-    if (block->oversize)
-        stats_.oversize_allocations.add(1);
 }
 
 /// What lies behind the first `size` bytes becomes a block of its own. There is room for it.
@@ -254,22 +267,46 @@ void CachingAllocator::Impl::free(void *memory, std::span<const Guard> guards) n
     if (block->lent_to != kNotLent) [[unlikely]]
         held |= take_home(block);
     if (!held) [[likely]]
-        take_back(block);
+        set_aside(block);
     if (to_leave_) [[unlikely]]
         send_back(lock);
 }
 
-/// A block that nothing uses any more becomes free, and is merged with its free neighbours.
-void CachingAllocator::Impl::take_back(Block *block) {
-    bool small = block->small;
-    sub(stats_.active, small, 1);
-    sub(stats_.active_bytes, small, signed_bytes(block->size));
+/// The block that was freed last stays as it is until something else is asked: of the next request, which is
+/// often for as many bytes, it has not to be cut off again.
+void CachingAllocator::Impl::set_aside(Block *block) {
+    if (!options_.caching || block->oversize)
+        return take_back(block);
+    put_back_aside();
+    count_back(block);
+    aside_ = block;
+}
+
+void CachingAllocator::Impl::put_back_aside() noexcept {
+    if (Block *const block = std::exchange(aside_, nullptr))
+        make_free(block);
+}
+
+void CachingAllocator::Impl::count_back(Block *block) {
+    sub(stats_.active, block->small, 1);
+    sub(stats_.active_bytes, block->small, signed_bytes(block->size));
     block->requested = 0;
     block->freed_at = requests_;
-    if (!options_.caching) {
+}
+
+/// A block that nothing uses any more becomes free.
+void CachingAllocator::Impl::take_back(Block *block) {
+    put_back_aside(); // it may be a neighbour
+    count_back(block);
+    if (options_.caching)
+        make_free(block);
+    else
         take_out(block);
-        return;
-    }
+}
+
+/// A block that is in no list is merged with its free neighbours, into the list of free ones.
+void CachingAllocator::Impl::make_free(Block *block) noexcept {
+    const bool small = block->small;
     int64_t blocks = 0, bytes = 0; // net change of free parts of split segments
     FreeBlocks &pool = pool_of(block);
     auto absorb = [&](Block *neighbour) {
@@ -319,6 +356,7 @@ void CachingAllocator::Impl::set_fraction(double fraction) {
 
 AllocatorStats CachingAllocator::Impl::stats() {
     std::unique_lock lock(mutex_);
+    put_back_aside();
     poll_guards(); // what streams are done with is not held any more
     send_back(lock);
     return stats_;
@@ -360,11 +398,13 @@ AllocatorStats CachingAllocator::stats() const {
 
 void CachingAllocator::reset_peak_stats() {
     std::lock_guard lock(impl_->mutex_);
+    impl_->put_back_aside();
     impl_->stats_.for_each([](Stat &stat) { stat.peak = stat.current; });
 }
 
 void CachingAllocator::reset_accumulated_stats() {
     std::lock_guard lock(impl_->mutex_);
+    impl_->put_back_aside();
     impl_->stats_.for_each([](Stat &stat) { stat.reset_sums(); });
     impl_->stats_.num_alloc_retries = impl_->stats_.num_ooms = 0;
     impl_->stats_.num_device_alloc = impl_->stats_.num_device_free = 0;

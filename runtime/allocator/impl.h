@@ -52,10 +52,11 @@ public:
     void free(void *memory, std::span<const Guard> guards) noexcept;
     void empty_cache();
     void set_fraction(double fraction);
-    std::string check_invariants() const;
-    std::vector<SegmentInfo> segments() const;
+    std::string check_invariants();
+    std::vector<SegmentInfo> segments();
     /// Expects the lock, as everything private does.
     void poll_guards() noexcept;
+    void put_back_aside() noexcept;
     AllocatorStats stats();
 
     MemorySource &source_;
@@ -111,7 +112,11 @@ private:
     void allow(size_t bytes);
     size_t segment_size(size_t size) const;
     void hand_out(Block *block, size_t size, size_t requested);
+    void count_out(Block *block, size_t requested);
+    void set_aside(Block *block);
+    void count_back(Block *block);
     void take_back(Block *block);
+    void make_free(Block *block) noexcept;
     Block *cut_off(Block *block, size_t size) noexcept;
     void merge(Block *left, Block *right);
     void change_inactive(bool small, int64_t blocks, int64_t bytes);
@@ -154,6 +159,9 @@ private:
     bool fraction_set_ = false;
     uint64_t requests_ = 0;
     BlockArena blocks_;
+    /// Freed, and neither merged with its neighbours nor in a list. Whoever looks at what is free, and whoever
+    /// takes the lock again, puts it back first.
+    Block *aside_ = nullptr;
     std::vector<std::array<std::unique_ptr<FreeBlocks>, 2>> pools_; ///< by stream; large, small
     std::map<char *, Block *> segments_;                            ///< first block of each, by address
     struct Deferred {

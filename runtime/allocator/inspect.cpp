@@ -2,8 +2,9 @@
 
 namespace lz::runtime {
 
-std::vector<SegmentInfo> CachingAllocator::Impl::segments() const {
+std::vector<SegmentInfo> CachingAllocator::Impl::segments() {
     std::lock_guard lock(mutex_);
+    put_back_aside();
     std::vector<SegmentInfo> out;
     for (const auto &[memory, first] : segments_)
         for (const Block *b = first; b; b = b->after) {
@@ -21,8 +22,9 @@ std::vector<SegmentInfo> CachingAllocator::Impl::segments() const {
     return out;
 }
 
-std::string CachingAllocator::Impl::check_invariants() const {
+std::string CachingAllocator::Impl::check_invariants() {
     std::lock_guard lock(mutex_);
+    put_back_aside();
     int64_t allocated = 0, requested = 0, inactive = 0, reserved = 0, runs = 0;
     size_t handed_out = 0, free_found = 0, free_listed = 0, holes_found = 0, holes_listed = 0;
     for (const auto &[memory, first] : segments_) {

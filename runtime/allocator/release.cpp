@@ -37,6 +37,7 @@ void CachingAllocator::Impl::send_back(std::unique_lock<std::mutex> &lock) noexc
         else
             source_.free(block->memory, block->size);
     lock.lock();
+    put_back_aside();
     for (Block *block = first; block;) {
         Block *const next = std::exchange(block->next, nullptr);
         block->leaving = false;
@@ -80,6 +81,7 @@ void CachingAllocator::Impl::give_back_cache(std::unique_lock<std::mutex> &lock)
                 });
     send_back(lock);
     left_.wait(lock, [&] { return num_leaving_ == 0; });
+    put_back_aside();
 }
 
 /// Gives back free blocks past max_split_size, largest first, until the driver has room for a request that
@@ -146,6 +148,7 @@ void CachingAllocator::Impl::empty_cache() {
     std::unique_lock lock(mutex_);
     if (!may_give_back())
         return;
+    put_back_aside();
     wait_for_guards(lock);
     give_back_cache(lock);
 }
@@ -230,6 +233,7 @@ void CachingAllocator::Impl::wait_for(const Guard &guard, std::unique_lock<std::
         return true;
     });
     lock.lock();
+    put_back_aside();
 }
 
 /// Waits for the guard of the block that was freed first. False where no block waits, or the wait did not

@@ -160,6 +160,13 @@ TEST(Semantics, S66_corners_are_the_same_on_every_device) {
                      two = lz::tensor({nan, 2.0}, {.device = place});
         for (const float v : floats(lz::minimum(one, two) + lz::maximum(one, two)))
             EXPECT_TRUE(std::isnan(v)) << place;
+        const Tensor zeros = lz::tensor({0.0, -0.0, 0.0, -0.0}, {.device = place}), turned = -zeros;
+        for (const Tensor &least : {zeros.amin(), lz::minimum(zeros, turned), lz::minimum(zeros, -0.0)})
+            for (const float v : floats(least))
+                EXPECT_TRUE(std::signbit(v)) << place;
+        for (const Tensor &most : {zeros.amax(), lz::maximum(zeros, turned), lz::relu(zeros)})
+            for (const float v : floats(most))
+                EXPECT_FALSE(std::signbit(v)) << place;
         const Tensor bits = lz::tensor({-8, 8}, {.dtype = lz::i32, .device = place});
         EXPECT_EQ((bits >> 40).to_vector<int32_t>(), (std::vector<int32_t>{-1, 0})) << place;
         EXPECT_EQ((bits << 40).to_vector<int32_t>(), (std::vector<int32_t>{0, 0})) << place;

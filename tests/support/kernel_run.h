@@ -258,11 +258,11 @@ Launch rows(ir::DType t, int64_t count, int64_t n, int64_t stride, F f) {
     return {b.take(), {count, n, stride}, {}, {count * stride, count * stride}, 0};
 }
 
-/// Whether it has sums or products of floats: one NaN among its numbers, and their order is not seen.
+/// Whether it folds floats: one NaN among its numbers, and nothing else is seen.
 inline bool is_hidden_by_corners(const ir::Kernel &kernel) {
     return std::ranges::any_of(kernel.loops, [](const ir::Loop &loop) {
         return std::ranges::any_of(loop.reductions, [](const ir::Reduction &r) {
-            return ir::is_float(r.dtype) && (r.op == ir::ReduceOp::Add || r.op == ir::ReduceOp::Mul);
+            return ir::is_float(r.dtype) && r.op != ir::ReduceOp::ArgMax && r.op != ir::ReduceOp::ArgMin;
         });
     });
 }

@@ -192,7 +192,8 @@ private:
 } // namespace
 
 void emit_pack_amx(Builder &b, const PanelForm &form, const PackArgs &a) {
-    outline_pack(b, "pack_amx", a, [&](const PackArgs &inside) { Packer(b, form, inside).emit(); });
+    outline_pack(b, "pack_amx", a, nullptr,
+                 [&](const PackArgs &inside, Value) { Packer(b, form, inside).emit(); });
 }
 
 } // namespace lz::codegen

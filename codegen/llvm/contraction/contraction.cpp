@@ -193,7 +193,7 @@ private:
         rhs_panel_bytes_ = panel_bytes(form_.nr);
         panels_ = ceil_div(columns_, form_.nr);
         one_panel_ = b_.compare(Pred::Sle, panels_, b_.i64(1));
-        tiles_ = b_.mul(ceil_div(rows_, inner_m), ceil_div(inner_m, form_.mr));
+        tiles_ = ceil_div(inner_m, form_.mr);
         one_inner_ = b_.compare(Pred::Sge, inner_m, rows_);
         one_pass_ = b_.compare(Pred::Sge, block_k, k_);
         lhs_packed_ = b_.i1(true);
@@ -207,38 +207,77 @@ private:
             put(&ir::ProductTile::sums_row, sums_row());
         }
         // A product over nothing is 0: its epilogue runs as well.
-        loop(b_.i64(0), b_.smax(k_, b_.i64(1)), block_k, [&](Value k) {
-            k_first_ = k;
-            k_depth_ = b_.smin(block_k, b_.sub(k_, k));
-            steps_ = ceil_div(k_depth_, form_.depth_step());
-            first_pass_ = b_.compare(Pred::Eq, k, b_.i64(0));
-            last_pass_ = b_.compare(Pred::Sge, b_.add(k, block_k), k_);
-            if (form_.parts) {
-                put(&ir::ProductTile::steps, steps_);
-                put(&ir::ProductTile::first, b_.zext(first_pass_, Elem::I64));
-            }
-            if (lhs_digits_.own.table || rhs_digits_.own.table)
-                fill_depth_places(block_k);
-            if (packs_panels())
-                b_.if_then(b_.compare(Pred::Ne, arg(ContractionArg::PackRhs), b_.i64(0)), [&] {
-                    const Value to = b_.element(Elem::I8, scratch_, arg(ContractionArg::RhsOffset));
-                    b_.call(form_.parts->pack_panels_name,
-                            std::array{to, address(rhs_, b_.i64(0), k), columns_, k_depth_,
-                                       or_one(rhs_.stride_k), rhs_panel_bytes_});
+        const Value depth = b_.smax(k_, b_.i64(1));
+        if (!form_.amx) {
+            loop(b_.i64(0), depth, block_k, [&](Value k) {
+                begin_block(k, block_k);
+                loop(b_.i64(0), rows_, inner_m,
+                     [&](Value inner) { emit_rows(inner, inner_m, sums_of_rows(inner, inner_m)); });
+            });
+            return;
+        }
+        const Value pass_k = arg(ContractionArg::PassK);
+        const Value block_bytes = b_.mul(panels_, rhs_panel_bytes_);
+        const Value all_at_once = b_.compare(Pred::Sge, pass_k, k_);
+        loop(b_.i64(0), depth, pass_k, [&](Value pass) {
+            const Value end = b_.smin(b_.add(pass, pass_k), depth);
+            loop(b_.i64(0), rows_, inner_m, [&](Value inner) {
+                const Value sums = b_.select(all_at_once, b_.i64(0), sums_of_rows(inner, inner_m));
+                loop(pass, end, block_k, [&](Value k) {
+                    begin_block(k, block_k);
+                    rhs_block_ = b_.mul(b_.udiv(b_.sub(k, pass), block_k), block_bytes);
+                    emit_rows(inner, inner_m, sums);
                 });
-            loop(b_.i64(0), rows_, inner_m, [&](Value inner) { emit_rows(inner, inner_m); });
+            });
         });
     }
+    /// The number of their first tile where those of all rows of the item are kept.
+    Value sums_of_rows(Value inner, Value inner_m) {
+        return b_.mul(b_.udiv(inner, inner_m), b_.mul(panels_, tiles_));
+    }
+    void begin_block(Value k, Value block_k) {
+        k_first_ = k;
+        k_depth_ = b_.smin(block_k, b_.sub(k_, k));
+        steps_ = ceil_div(k_depth_, form_.depth_step());
+        first_pass_ = b_.compare(Pred::Eq, k, b_.i64(0));
+        last_pass_ = b_.compare(Pred::Sge, b_.add(k, block_k), k_);
+        rhs_block_ = b_.i64(0);
+        if (form_.parts) {
+            put(&ir::ProductTile::steps, steps_);
+            put(&ir::ProductTile::first, b_.zext(first_pass_, Elem::I64));
+        }
+        if (lhs_digits_.own.table || rhs_digits_.own.table)
+            fill_depth_places(block_k);
+        if (packs_panels())
+            b_.if_then(b_.compare(Pred::Ne, arg(ContractionArg::PackRhs), b_.i64(0)), [&] {
+                const Value to = b_.element(Elem::I8, scratch_, arg(ContractionArg::RhsOffset));
+                b_.call(form_.parts->pack_panels_name,
+                        std::array{to, address(rhs_, b_.i64(0), k), columns_, k_depth_, or_one(rhs_.stride_k),
+                                   rhs_panel_bytes_});
+            });
+    }
 
-    /// The rows [inner, inner + inner_m) of the item against all its columns.
-    void emit_rows(Value inner, Value inner_m) {
+    /// The rows [inner, inner + inner_m) of the item against all its columns; tiles of sums are kept from
+    /// number `sums` on.
+    void emit_rows(Value inner, Value inner_m, Value sums) {
         const Value rows = b_.smin(inner_m, b_.sub(rows_, inner));
         const Value units = ceil_div(rows, form_.row_step);
         const Value tiles = ceil_div(units, form_.mr / form_.row_step);
         const Value per_tile = b_.udiv(units, tiles), longer = b_.urem(units, tiles);
-        const Value first_tile = b_.mul(b_.udiv(inner, inner_m), ceil_div(inner_m, form_.mr));
+        Value pack_now = b_.compare(Pred::Eq, inner, b_.i64(0));
+        if (form_.amx && !rhs_.stride_i) {
+            b_.if_then(b_.bit_and(pack_now, b_.bit_not(one_inner_)), [&] {
+                const Value to =
+                    b_.element(Elem::I8, scratch_, b_.add(arg(ContractionArg::RhsOffset), rhs_block_));
+                emit_pack_panels(
+                    b_, form_, form_.nr,
+                    {to, address(rhs_, b_.i64(0), k_first_), columns_, k_depth_, nullptr, rhs_.stride_k},
+                    rhs_panel_bytes_);
+            });
+            pack_now = one_inner_;
+        }
         loop(b_.i64(0), panels_, b_.i64(1), [&](Value panel) {
-            rhs_panel(panel, b_.compare(Pred::Eq, inner, b_.i64(0)));
+            rhs_panel(panel, pack_now);
             loop(b_.i64(0), tiles, b_.i64(1), [&](Value tile) {
                 // The first `longer` tiles have one unit more.
                 const Value unit = b_.add(b_.mul(tile, per_tile), b_.smin(tile, longer));
@@ -248,7 +287,7 @@ private:
                 tile_rows_ = b_.smin(b_.mul(height, b_.i64(form_.row_step)), b_.sub(rows, row));
                 tile_row_ = b_.add(inner, row);
                 lhs_panel(tile, b_.compare(Pred::Eq, panel, b_.i64(0)));
-                const Value place = b_.add(b_.mul(panel, tiles_), b_.add(first_tile, tile));
+                const Value place = b_.add(sums, b_.add(b_.mul(panel, tiles_), tile));
                 emit_tile(height, b_.select(one_pass_, b_.i64(0), place));
             });
         });
@@ -263,7 +302,7 @@ private:
         // unless panels are packed together.
         Value place = b_.mul(panel, rhs_panel_bytes_);
         if (!packs_panels())
-            place = b_.select(one_inner_, b_.i64(0), place);
+            place = b_.select(one_inner_, b_.i64(0), b_.add(rhs_block_, place));
         const Value slot = b_.element(Elem::I8, scratch_, b_.add(arg(ContractionArg::RhsOffset), place));
         const bool may_stay = form_.in_place() && !rhs_.stride_i && !rhs_.digits;
         Value packed = b_.i1(true);
@@ -456,7 +495,7 @@ private:
     Value m_ = nullptr, n_ = nullptr, k_ = nullptr, scratch_ = nullptr;
     // of the item
     Value row_ = nullptr, rows_ = nullptr, column_ = nullptr, columns_ = nullptr, panels_ = nullptr,
-          tiles_ = nullptr;
+          tiles_ = nullptr; ///< of the rows that are packed at a time
     Value lhs_panel_bytes_ = nullptr, rhs_panel_bytes_ = nullptr, one_pass_ = nullptr, one_inner_ = nullptr,
           one_panel_ = nullptr, lhs_packed_ = nullptr;
     Digits lhs_digits_ = {}, rhs_digits_ = {}, no_digits_ = {};
@@ -465,6 +504,7 @@ private:
     // of the block of k
     Value k_first_ = nullptr, k_depth_ = nullptr, steps_ = nullptr, first_pass_ = nullptr,
           last_pass_ = nullptr;
+    Value rhs_block_ = nullptr; ///< bytes to its panels of rhs
     // of the panel of rhs (its first column in the item and in the result) and the tile (its first row in the
     // item)
     Value panel_first_ = nullptr, panel_column_ = nullptr, width_ = nullptr, tile_row_ = nullptr,

@@ -17,6 +17,16 @@ public:
             depth_ = b.mul(b.udiv(b.add(args.depth, b.i64(form.depth_step() - 1)), step), step);
     }
 
+    /// Of columns that lie side by side: `first` and those behind it that a panel has; `masked`: not all of
+    /// them may be there.
+    Packer panel(Value first, Value to, bool masked) const {
+        PackArgs args = args_;
+        args.from = at(first, nullptr);
+        args.to = to;
+        args.count = masked ? b_.sub(args_.count, first) : b_.i64(width_);
+        return Packer(b_, form_, width_, args);
+    }
+
     void emit() {
         if (!args_.stride_i)
             along_rows();
@@ -26,7 +36,34 @@ public:
             one_by_one();
     }
 
+    /// One step of k of columns that lie side by side. Each line of what probably follows is asked for.
+    void pack_step(Value step, bool masked, bool ahead) const {
+        const int lanes = form_.lanes;
+        for (int column = 0; column < width_; column += lanes) {
+            // A whole register past the last full one would read beyond the operand.
+            const bool fits = !masked && column + lanes <= width_;
+            const Value mask = fits ? nullptr : first_lanes(b_, b_.sub(args_.count, b_.i64(column)), lanes);
+            if (ahead && column * bytes_ % kLine == 0)
+                for (int p = 0; p < form_.pair; ++p)
+                    fetch_ahead(
+                        b_, at(b_.i64(column + width_), b_.add(b_.mul(step, b_.i64(form_.pair)), b_.i64(p))));
+            store(load_columns(step, column, mask), step, b_.i64(column), std::min(lanes, width_ - column));
+        }
+    }
+    /// Zeros from where k ends to where tile registers end.
+    void pack_zeros() const {
+        if (form_.amx)
+            b_.loop(steps(), steps_of(depth_), b_.i64(1), {}, [&](Value step, std::span<const Value>) {
+                for (int column = 0; column < width_; column += form_.lanes)
+                    store(b_.zero(form_.panel, form_.lanes), step, b_.i64(column), form_.lanes);
+                return std::vector<Value>{};
+            });
+    }
+    Value steps() const { return steps_of(args_.depth); }
+
 private:
+    static constexpr int kLine = 64;
+
     Value at(Value i, Value k) const {
         Value index = nullptr;
         for (const auto &[x, stride] : {std::pair{i, args_.stride_i}, std::pair{k, args_.stride_k}}) {
@@ -77,38 +114,20 @@ private:
 
     /// The panel's rows lie side by side in memory.
     void along_rows() {
-        const int lanes = form_.lanes;
-        std::vector<Value> masks;
-        for (int column = 0; column < width_; column += lanes)
-            masks.push_back(first_lanes(b_, b_.sub(args_.count, b_.i64(column)), lanes));
         const Value full = b_.compare(Pred::Sge, args_.count, b_.i64(width_));
-        const Value steps = steps_of(args_.depth);
-        for (const bool masked : {false, true}) {
+        for (const bool masked : {false, true})
             b_.if_then(masked ? b_.bit_not(full) : full, [&] {
-                b_.loop(b_.i64(0), steps, b_.i64(1), {}, [&](Value step, std::span<const Value>) {
-                    for (int column = 0; column < width_; column += lanes) {
-                        // A whole register past the last full one would read beyond the operand.
-                        const bool fits = !masked && column + lanes <= width_;
-                        const Value mask = fits ? nullptr : masks[static_cast<size_t>(column / lanes)];
-                        fetch_ahead(b_, at(b_.i64(column + width_), b_.mul(step, b_.i64(form_.pair))));
-                        store(load_columns(step, column, mask), step, b_.i64(column),
-                              std::min(lanes, width_ - column));
-                    }
+                b_.loop(b_.i64(0), steps(), b_.i64(1), {}, [&](Value step, std::span<const Value>) {
+                    pack_step(step, masked, true);
                     return std::vector<Value>{};
                 });
             });
-        }
-        if (form_.amx)
-            b_.loop(steps, steps_of(depth_), b_.i64(1), {}, [&](Value step, std::span<const Value>) {
-                for (int column = 0; column < width_; column += lanes)
-                    store(b_.zero(form_.panel, lanes), step, b_.i64(column), lanes);
-                return std::vector<Value>{};
-            });
+        pack_zeros();
     }
     Value steps_of(Value depth) const {
         return b_.udiv(b_.add(depth, b_.i64(form_.pair - 1)), b_.i64(form_.pair));
     }
-    Value load_columns(Value step, int column, Value mask) {
+    Value load_columns(Value step, int column, Value mask) const {
         if (form_.pair == 1)
             return convert(load(b_.i64(column), step, mask, form_.lanes));
         const Value first = b_.mul(step, b_.i64(form_.pair));
@@ -220,12 +239,12 @@ void transpose(Builder &b, std::vector<Value> &square) {
     }
 }
 
-void outline_pack(Builder &b, const char *name, const PackArgs &a,
-                  const std::function<void(const PackArgs &inside)> &body) {
+void outline_pack(Builder &b, const char *name, const PackArgs &a, Value more,
+                  const std::function<void(const PackArgs &inside, Value more)> &body) {
     std::vector<Value> operands = {a.to, a.from, a.count, a.depth};
-    for (const Value stride : {a.stride_i, a.stride_k})
-        if (stride)
-            operands.push_back(stride);
+    for (const Value operand : {a.stride_i, a.stride_k, more})
+        if (operand)
+            operands.push_back(operand);
     auto *function = b.outlined(name, operands, [&](std::span<const Value> p) {
         PackArgs inside{p[0], p[1], p[2], p[3], nullptr, nullptr};
         size_t next = 4;
@@ -233,7 +252,7 @@ void outline_pack(Builder &b, const char *name, const PackArgs &a,
             inside.stride_i = p[next++];
         if (a.stride_k)
             inside.stride_k = p[next++];
-        body(inside);
+        body(inside, more ? p[next] : nullptr);
     });
     b.call(function, operands);
 }
@@ -250,7 +269,30 @@ void emit_pack(Builder &b, const PanelForm &form, int width, const PackArgs &a) 
         b.call(form.parts->pack_panel_name, operands);
         return;
     }
-    outline_pack(b, "pack", a, [&](const PackArgs &inside) { Packer(b, form, width, inside).emit(); });
+    outline_pack(b, "pack", a, nullptr,
+                 [&](const PackArgs &inside, Value) { Packer(b, form, width, inside).emit(); });
+}
+
+void emit_pack_panels(Builder &b, const PanelForm &form, int width, const PackArgs &a, Value panel_bytes) {
+    outline_pack(b, "pack_panels", a, panel_bytes, [&](const PackArgs &inside, Value bytes) {
+        const Packer all(b, form, width, inside);
+        const Value whole = b.udiv(inside.count, b.i64(width));
+        const Value some = b.compare(Pred::Sgt, inside.count, b.mul(whole, b.i64(width)));
+        const auto panel = [&](Value i, bool masked) {
+            return all.panel(b.mul(i, b.i64(width)), b.element(Elem::I8, inside.to, b.mul(i, bytes)), masked);
+        };
+        const auto loop = [&](Value end, const std::function<void(Value)> &body) {
+            b.loop(b.i64(0), end, b.i64(1), {}, [&](Value index, std::span<const Value>) {
+                body(index);
+                return std::vector<Value>{};
+            });
+        };
+        loop(all.steps(), [&](Value step) {
+            loop(whole, [&](Value i) { panel(i, false).pack_step(step, false, false); });
+            b.if_then(some, [&] { panel(whole, true).pack_step(step, true, false); });
+        });
+        loop(b.add(whole, b.zext(some, Elem::I64)), [&](Value i) { panel(i, false).pack_zeros(); });
+    });
 }
 
 } // namespace lz::codegen

@@ -60,9 +60,12 @@ void emit_pack(Builder &b, const PanelForm &form, int width, const PackArgs &arg
 /// Likewise a panel of lhs for tile registers: to[kk / amx_depth][i][kk % amx_depth], from `count` rows on
 /// whatever was there.
 void emit_pack_amx(Builder &b, const PanelForm &form, const PackArgs &args);
-/// Calls a function of its own, for operands like these, that `body` fills.
-void outline_pack(Builder &b, const char *name, const PackArgs &args,
-                  const std::function<void(const PackArgs &inside)> &body);
+/// Packs columns that lie side by side (stride_i is null), any number of them, into panels of `width`,
+/// `panel_bytes` apart, row by row of what is read (ir::PackPanels).
+void emit_pack_panels(Builder &b, const PanelForm &form, int width, const PackArgs &args, Value panel_bytes);
+/// Calls a function of its own, for operands like these, and `more` if it is not null, that `body` fills.
+void outline_pack(Builder &b, const char *name, const PackArgs &args, Value more,
+                  const std::function<void(const PackArgs &inside, Value more)> &body);
 
 /// Swaps rows and columns of a square: as many registers as each has lanes.
 void transpose(Builder &b, std::vector<Value> &square);

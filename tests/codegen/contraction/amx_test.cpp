@@ -134,23 +134,27 @@ TEST(Amx, BlocksDoNotChangeBits) {
     const ProductKernel kernel(DType::BF16, Lie::RowsApart, Lie::RowsTogether, tile_isa(), {}, DType::Bool,
                                false, true);
     const auto expected = kernel.run<uint16_t>(s, lhs, rhs);
-    for (const int64_t depth : {32, 64, 160})
+    for (const auto &[depth, pass] :
+         {std::pair{32, 32}, std::pair{32, 96}, std::pair{32, 224}, std::pair{64, 64}, std::pair{64, 128},
+          std::pair{160, 160}, std::pair{160, 320}})
         for (const int64_t rows : {16, 70}) {
             const auto change = [&](passes::ContractionBlocks &blocks) {
                 const auto set = [&](ContractionArg which, int64_t value) {
                     blocks.args[static_cast<size_t>(which)] = value;
                 };
                 const int64_t lhs_bytes = ceil_div(rows, 32) * 32 * depth * 2 + 64;
-                const int64_t rhs_bytes = 2 * 32 * depth * 2 + 64;
+                const int64_t rhs_bytes = 2 * 32 * pass * 2 + 64;
                 set(ContractionArg::BlockM, rows);
                 set(ContractionArg::BlockN, 64);
                 set(ContractionArg::InnerM, 32);
                 set(ContractionArg::BlockK, depth);
+                set(ContractionArg::PassK, pass);
                 set(ContractionArg::RhsOffset, lhs_bytes);
                 set(ContractionArg::SumsOffset, lhs_bytes + rhs_bytes);
                 blocks.scratch_bytes = lhs_bytes + rhs_bytes + ceil_div(rows, 32) * 2 * 32 * 32 * 4;
             };
-            EXPECT_EQ(kernel.run<uint16_t>(s, lhs, rhs, change, 2), expected) << depth << " " << rows;
+            EXPECT_EQ(kernel.run<uint16_t>(s, lhs, rhs, change, 2), expected)
+                << depth << " " << pass << " " << rows;
         }
     EXPECT_TRUE(kernel.scratch_kept());
 }

@@ -28,7 +28,7 @@ void reblock(ContractionBlocks &blocks, const Sizes &s, const ProductKernel &ker
     arg(blocks, ContractionArg::BlockM) = m;
     arg(blocks, ContractionArg::BlockN) = n;
     arg(blocks, ContractionArg::InnerM) = inner;
-    arg(blocks, ContractionArg::BlockK) = k;
+    arg(blocks, ContractionArg::BlockK) = arg(blocks, ContractionArg::PassK) = k;
     arg(blocks, ContractionArg::PackLhs) = arg(blocks, ContractionArg::PackRhs) = pack;
     const int64_t lhs = (ceil_div(inner, mr) * mr * k * bytes + 127) / 64 * 64;
     const int64_t rhs = (ceil_div(n, nr) * nr * k * bytes + 127) / 64 * 64;

@@ -194,6 +194,7 @@ private:
         set(ContractionArg::BlockN, columns);
         set(ContractionArg::InnerM, inner);
         set(ContractionArg::BlockK, block_k);
+        set(ContractionArg::PassK, block_k);
         set(ContractionArg::RhsOffset, lhs);
         set(ContractionArg::SumsOffset, lhs + rhs);
         set(ContractionArg::PlacesOffset, lhs + rhs + sums);

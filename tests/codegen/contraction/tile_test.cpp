@@ -18,6 +18,8 @@ void expect_blocks(const ContractionSizes &sizes, const ir::CpuIsa &isa, int thr
     ASSERT_GT(rows, 0);
     ASSERT_EQ(columns % nr, 0);
     ASSERT_EQ(b[ContractionArg::BlockK] % 32, 0);
+    ASSERT_GE(b[ContractionArg::PassK], b[ContractionArg::BlockK]);
+    ASSERT_EQ(b[ContractionArg::PassK] % b[ContractionArg::BlockK], 0);
     ASSERT_GT(b[ContractionArg::InnerM], 0);
     ASSERT_EQ(b.items, 3 * ceil_div(sizes.m, rows) * ceil_div(sizes.n, columns));
     ASSERT_EQ(b[ContractionArg::RhsOffset] % 64, 0);
@@ -28,9 +30,13 @@ void expect_blocks(const ContractionSizes &sizes, const ir::CpuIsa &isa, int thr
                   !(amx && sizes.k > 0 && sizes.k % ir::amx_depth(sizes.dtype) == 0));
         ASSERT_EQ(b[ContractionArg::PackRhs], 1);
     }
+    const int64_t bytes = amx ? ir::size_of(sizes.dtype) : ir::size_of(sizes.accumulate);
+    ASSERT_GE(b[ContractionArg::SumsOffset] - b[ContractionArg::RhsOffset],
+              columns * b[ContractionArg::PassK] * bytes);
     if (sizes.k > b[ContractionArg::BlockK]) { // room for every tile's sums
-        const int64_t inner = b[ContractionArg::InnerM];
-        const int64_t tiles = ceil_div(rows, inner) * ceil_div(inner, mr) * ceil_div(columns, nr);
+        const int64_t inner = b[ContractionArg::InnerM],
+                      blocks = sizes.k > b[ContractionArg::PassK] ? ceil_div(rows, inner) : 1;
+        const int64_t tiles = blocks * ceil_div(inner, mr) * ceil_div(columns, nr);
         ASSERT_GE(b.scratch_bytes - b[ContractionArg::SumsOffset],
                   tiles * mr * nr * ir::size_of(sizes.accumulate));
     }

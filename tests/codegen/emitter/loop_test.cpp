@@ -72,6 +72,29 @@ void expect_operation(KOp op, DType t) {
 constexpr DType kIntegers[] = {DType::U8, DType::I8, DType::I16, DType::I32, DType::I64};
 constexpr DType kFloats[] = {DType::F32, DType::F64};
 
+/// Of zeros of both signs, NaN and numbers; with constants on either side, too.
+TEST(EmitterOps, ExtremesTellZerosApart) {
+    const auto expect = [](DType t, auto operands) {
+        for (const bool largest : {false, true}) {
+            const Launch l = elementwise({t, t}, 517, 128, [&](KernelBuilder &b, auto &x) {
+                for (KValue &v : x) // zeros of half of the numbers
+                    v = b.select(b.lt(b.abs(v), b.constant(t, 1)), b.mul(v, b.constant(t, 0)), v);
+                const auto [first, second] = operands(b, x);
+                return largest ? b.maximum(first, second) : b.minimum(first, second);
+            });
+            expect_equal(l, std::string(largest ? "maximum of " : "minimum of ") + std::string(name(t)));
+        }
+    };
+    constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+    for (const DType t : {DType::F32, DType::F64}) {
+        expect(t, [](KernelBuilder &, auto &x) { return std::pair(x[0], x[1]); });
+        for (const double limit : {0.0, -0.0, 1.0, -2.5, double{HUGE_VAL}, -double{HUGE_VAL}, kNaN}) {
+            expect(t, [&](KernelBuilder &b, auto &x) { return std::pair(x[0], b.constant(t, limit)); });
+            expect(t, [&](KernelBuilder &b, auto &x) { return std::pair(b.constant(t, limit), x[1]); });
+        }
+    }
+}
+
 TEST(EmitterOps, EveryFloatOperationGivesTheInterpretersBits) {
     for (const KOp op : {KOp::Add,     KOp::Sub,     KOp::Mul,  KOp::Div,   KOp::Fma,  KOp::Neg,   KOp::Abs,
                          KOp::Minimum, KOp::Maximum, KOp::Sqrt, KOp::Floor, KOp::Ceil, KOp::Trunc, KOp::Rint,

@@ -24,6 +24,7 @@ struct Case {
     InnerTier inner = InnerTier::Any;
     int extra = 0; ///< operations before the reduction
     int64_t block = 48;
+    bool zeros = false; ///< of the elements' signs
 };
 
 Launch reduction(const Case &c) {
@@ -48,6 +49,8 @@ Launch reduction(const Case &c) {
         {in, kNoArg, {{r, StrideClass::Strided, step}, {i, StrideClass::Contiguous, kNoArg}}, {}, kNoValue});
     for (int e = 0; e < c.extra; ++e)
         x = b.add(b.mul(x, x), b.constant(c.dtype, 0.25));
+    if (c.zeros)
+        x = b.mul(x, b.constant(c.dtype, 0));
     const KValue index = arg ? b.axis_index(folded) : kNoValue;
     const uint32_t red = b.reduce(c.op, x, index);
     b.end_loop();
@@ -104,6 +107,14 @@ TEST(EmitterReduce, LongBodiesFoldInTheSameOrder) {
             for (const ReduceOp op : kOps)
                 fold(op, t, 301, 100, extra);
     }
+}
+
+TEST(EmitterReduce, ExtremesOfZerosDoNotDependOnTheOrder) {
+    for (const ReduceOp op : {ReduceOp::Max, ReduceOp::Min})
+        for (const DType t : {DType::F32, DType::F64})
+            for (const auto &[order, form] : kOrders)
+                for (const int64_t n : {1, 2, 3, 5, 150})
+                    expect_reduction({op, t, 40, n, order, 0, false, form, InnerTier::Any, 0, 48, true});
 }
 
 TEST(EmitterReduce, ChunksAreFoldedByThemselvesFirst) {

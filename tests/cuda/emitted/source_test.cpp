@@ -73,7 +73,7 @@ TEST(Source, OddLinesAreFound) {
          {"for (int e = 0; e < 1; ++e) {", "    float x0[1] = {};", "x0[u] = load<1>(in0 + i0);",
           "Packet<float, 1> x0;", "const int i0 = row_thread / 1;", "const int k = row_thread * 1 + i;",
           "float *const parts0 = (float *)(row_memory + 0);", "const int k = 0 + lane;",
-          "const int begin = packet;", "const int first = (int)item * 256;", "x = at_least(x, (-1.5f));",
+          "const int begin = packet;", "const int first = (int)item * 256;", "x = maximum(x, (-1.5f));",
           "const int v28 = v19 ^ 0;", "const int v3 = i0 * arg3;"})
         EXPECT_NE(odd_line(fmt::format("phase0_item(\n{}\n", line)), "") << line;
     EXPECT_EQ(
