@@ -36,7 +36,8 @@ public:
             one_by_one();
     }
 
-    /// One step of k of columns that lie side by side. Each line of what probably follows is asked for.
+    /// One step of k of columns that lie side by side. Of what probably follows a line is asked for (of pairs
+    /// one of two: [16, 768] x [768, 3072] of bf16 takes 1.25 times as long without, and 1.06 with both).
     void pack_step(Value step, bool masked, bool ahead) const {
         const int lanes = form_.lanes;
         for (int column = 0; column < width_; column += lanes) {
@@ -44,9 +45,7 @@ public:
             const bool fits = !masked && column + lanes <= width_;
             const Value mask = fits ? nullptr : first_lanes(b_, b_.sub(args_.count, b_.i64(column)), lanes);
             if (ahead && column * bytes_ % kLine == 0)
-                for (int p = 0; p < form_.pair; ++p)
-                    fetch_ahead(
-                        b_, at(b_.i64(column + width_), b_.add(b_.mul(step, b_.i64(form_.pair)), b_.i64(p))));
+                fetch_ahead(b_, at(b_.i64(column + width_), b_.mul(step, b_.i64(form_.pair))));
             store(load_columns(step, column, mask), step, b_.i64(column), std::min(lanes, width_ - column));
         }
     }
