@@ -25,11 +25,11 @@ namespace lz::ir {
 /// Another one for every change of this layout, of the text of Programs, of what machine code finds in its
 /// frame (KernelFrame) or calls, of how CUDA devices launch it (CompiledPhase), of the arguments of library
 /// functions, and of what kernels of theirs are made of beside their texts (codegen/cuda/prelude.h).
-inline constexpr uint32_t kProgramFileVersion = 7;
+inline constexpr uint32_t kProgramFileVersion = 8;
 /// The oldest version that is read. A file is written in the oldest one that has what is in it, so that older
 /// libraries load it. Of the changes above only those of this layout leave it as it is: code that was made
 /// for another frame is not run.
-inline constexpr uint32_t kOldestProgramFileVersion = 7;
+inline constexpr uint32_t kOldestProgramFileVersion = 8;
 /// The first bytes of a file. The line ends show a file that was transferred as text.
 inline constexpr std::string_view kProgramFileMagic{"LZPROG\r\n", 8};
 /// Bytes at the beginning of a file that say what it is.

@@ -67,7 +67,7 @@ void *CachingAllocator::Impl::allocate(size_t requested, StreamId stream) {
         poll_guards();
     if (to_leave_) [[unlikely]]
         send_back(lock);
-    make_room();
+    in_use_.make_room();
     Block *block = aside_;
     if (block && block->size == size && block->stream == stream && block->small == small) {
         aside_ = nullptr;
@@ -75,6 +75,7 @@ void *CachingAllocator::Impl::allocate(size_t requested, StreamId stream) {
         return block->memory;
     }
     put_back_aside();
+    make_room();
     block = options_.caching ? find_free(size, stream, small) : nullptr;
     if (!block)
         block = new_segment(lock, size, requested, stream, small);
@@ -255,6 +256,7 @@ void CachingAllocator::Impl::free(void *memory, std::span<const Guard> guards) n
     Block *block = in_use_.take(memory);
     if (!block) // not ours: a bug above, and nothing here can be done about it
         return;
+    put_back_aside();
     block->in_use = false;
     sub(stats_.allocation, block->small, 1);
     sub(stats_.allocated_bytes, block->small, signed_bytes(block->size));
@@ -277,7 +279,6 @@ void CachingAllocator::Impl::free(void *memory, std::span<const Guard> guards) n
 void CachingAllocator::Impl::set_aside(Block *block) {
     if (!options_.caching || block->oversize)
         return take_back(block);
-    put_back_aside();
     count_back(block);
     aside_ = block;
 }
@@ -294,9 +295,9 @@ void CachingAllocator::Impl::count_back(Block *block) {
     block->freed_at = requests_;
 }
 
-/// A block that nothing uses any more becomes free.
+/// A block that nothing uses any more becomes free. None is set aside: it might be a neighbour of this one,
+/// and would be merged with it while it is in no list.
 void CachingAllocator::Impl::take_back(Block *block) {
-    put_back_aside(); // it may be a neighbour
     count_back(block);
     if (options_.caching)
         make_free(block);

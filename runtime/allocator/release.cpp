@@ -220,6 +220,7 @@ void CachingAllocator::Impl::poll_guards() noexcept {
 /// One of the streams that use the block is done with it.
 void CachingAllocator::Impl::let_go(Block *block) noexcept {
     --num_pending_;
+    put_back_aside();
     if (--block->guards == 0)
         take_back(block);
 }

@@ -288,7 +288,7 @@ TEST_F(OnCudaPrograms, ADamagedFileIsAnError) {
     std::ofstream(damaged, std::ios::binary | std::ios::trunc) << older;
     const Caught error = caught<IoError>([&] { load_program(damaged); });
     EXPECT_TRUE(
-        error.has("is a program file of version 6, and this library reads version 7: save the program again"))
+        error.has("is a program file of version 6, and this library reads version 8: save the program again"))
         << error.what;
 }
 

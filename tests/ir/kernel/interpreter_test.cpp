@@ -112,7 +112,7 @@ TEST(KernelInterpreter, OperandsWithDigitsAreReadWhereTheyStand) {
               .args = {9, 3, 12},
               .scalars = {},
               .fault = {}};
-    b.args.resize(13);
+    b.args.resize(3 + kContractionArgs + 1);
     // The image begins at 1; m is (y, x), k is (c, i, j), and of rhs (c, 5 - what is in the window).
     for (const int64_t arg : {1, 3, 5, 3, 1, 2, 20, 2, 5, 3, 1, 2, 18, 6, -3})
         b.args.push_back(arg);

@@ -185,8 +185,8 @@ TEST(KernelText, NoTextCrashesTheParser) {
 TEST(KernelText, SaysWhereOperandsWithDigitsStand) {
     const std::string text = print(test::convolution());
     EXPECT_THAT(text,
-                HasSubstr("lhs b0[a13] digits [i0 of a14 * a15, i0 of a16 * a17, i2 of a18 * a19, i2 of a20 "
-                          "* a21, i2 of a22 * a23], rhs b1[i1] digits [i2 of a24 * a25, i2 of a26 * a27]\n"));
+                HasSubstr("lhs b0[a14] digits [i0 of a15 * a16, i0 of a17 * a18, i2 of a19 * a20, i2 of a21 "
+                          "* a22, i2 of a23 * a24], rhs b1[i1] digits [i2 of a25 * a26, i2 of a27 * a28]\n"));
 }
 
 TEST(KernelKey, EveryDigitCounts) {

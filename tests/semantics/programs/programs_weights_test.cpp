@@ -551,13 +551,13 @@ TEST(Programs, S103_only_files_with_references_are_of_the_newer_version) {
     const ProgramsOfNetwork net;
     net.saved();
     save_program(net.folder_ / "whole.lzp", net.compiled());
-    EXPECT_EQ(version_of(read_bytes(net.folder_ / "whole.lzp")), 7u);
+    EXPECT_EQ(version_of(read_bytes(net.folder_ / "whole.lzp")), 8u);
     std::string file = read_bytes(net.program_);
-    EXPECT_EQ(version_of(file), 7u);
-    file[8] = 8;
+    EXPECT_EQ(version_of(file), 8u);
+    file[8] = 9;
     write_file(net.program_, file);
     net.expect_refused(net.program_,
-                       "is a program file of version 8, and this library reads version 7: a newer library "
+                       "is a program file of version 9, and this library reads version 8: a newer library "
                        "can load it");
     file[8] = 6;
     write_file(net.program_, file);
