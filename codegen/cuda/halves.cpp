@@ -105,7 +105,7 @@ std::string PhaseEmitter::same_word(KValue x, DType half) {
 }
 
 /// Computes packets of those halves of the region, from statement `first` on, whose operands are packets of
-/// halves or the same for all, and of those f32 that are such halves by a limit. What only they use is not
+/// halves or the same for all, and of those f32 that are one of two such halves. What only they use is not
 /// written any more. All loads and what does not vary have been written.
 void PhaseEmitter::write_pairs(const Region &region, size_t first, const Packet &p) {
     if (p.width % 2 != 0)
@@ -136,6 +136,12 @@ void PhaseEmitter::write_pairs(const Region &region, size_t first, const Packet 
         if (uint16_t bits = 0; instr.op == KOp::Const && half_bits(half, instr.bits, bits))
             return fmt::format("0x{0:04x}{0:04x}u", bits);
         return same_word(x, half);
+    };
+    /// An extreme of two f32, which is a half where they are.
+    const auto is_one_of_two = [&](KValue v) {
+        const Instr &instr = kernel_.instrs[v];
+        const bool extreme = instr.op == KOp::Minimum || instr.op == KOp::Maximum;
+        return (extreme && instr.dtype == DType::F32) || limited(instr).x != kNoValue;
     };
     std::vector<std::string> packets, lines;
     const auto name_element = [&](KValue result, DType half, const std::string &packet) {
@@ -179,7 +185,7 @@ void PhaseEmitter::write_pairs(const Region &region, size_t first, const Packet 
                 name_element(v, half, std::string(limit.packet));
             else
                 add(v, wide, half);
-        } else if (limited(kernel_.instrs[v]).x != kNoValue && !is_dead(v)) {
+        } else if (is_one_of_two(v) && !is_dead(v)) {
             for (const DType half : {DType::F16, DType::BF16})
                 if (names_[v].packet.empty())
                     add(v, v, half);

@@ -62,14 +62,18 @@ template <class T> using Unsigned = typename UnsignedOf<sizeof(T)>::type;
 }
 )"},
     // NaN if either is, and -0 is less than +0; so the instructions of one, and of two halves.
-    {"minimum", R"(__device__ __forceinline__ float minimum(float x, float y) {
+    {"minimum",
+     R"(template <class T> __device__ __forceinline__ T minimum(T x, T y) { return x < y ? x : y; }
+__device__ __forceinline__ float minimum(float x, float y) {
     float z;
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
     return z;
 }
 __device__ __forceinline__ double minimum(double x, double y) { return x != x || y != y ? x + y : fmin(x, y); }
 )"},
-    {"maximum", R"(__device__ __forceinline__ float maximum(float x, float y) {
+    {"maximum",
+     R"(template <class T> __device__ __forceinline__ T maximum(T x, T y) { return x > y ? x : y; }
+__device__ __forceinline__ float maximum(float x, float y) {
     float z;
     asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
     return z;

@@ -25,8 +25,8 @@
 ///    identity. Element k of a chunk is folded into lane k mod L in ascending k. Then, for h = L/2, L/4,
 ///    ..., 1, lane i (i < h) becomes op(lane i, lane i + h): what is in lane 0 at the end is the result of
 ///    the chunk.
-/// Identities: add -0.0 (0), mul 1, max -inf (lowest), min +inf (highest). min and max let NaN through. Arg
-/// reductions keep the first of equals, so their order cannot be seen.
+/// Identities: add -0.0 (0), mul 1, max -inf (lowest), min +inf (highest). min and max let NaN through, to
+/// them -0 is less than +0, and arg reductions keep the first of equals, so that their order cannot be seen.
 /// A split reduction (phase 0 makes one partial a chunk, phase 1 folds them in the same order with the same
 /// chunk) gives the same bits as one loop.
 

@@ -3,8 +3,8 @@
 /// the scratch a worker needs. Pure arithmetic over sizes, dtype and ISA.
 ///
 /// A contraction is one phase without temporaries. A work item is BlockM x BlockN elements of one batch; it
-/// packs the panels it needs into the worker's scratch while it walks k in steps of BlockK. Use, in
-/// schedule_cpu:
+/// packs the panels it needs into the worker's scratch while it walks k in steps of BlockK
+/// (codegen/llvm/contraction/contraction.h). Use, in schedule_cpu:
 ///
 ///     declare_contraction(kernel, phase, isa);   // mr, nr, blocks, scratch of the phase's schedule
 ///     const ContractionBlocks blocks = contraction_blocks(sizes, cpu);

@@ -5,11 +5,12 @@
 ///
 /// Sizes are rounded up to 512 bytes. A request takes the smallest free block that holds it (of equal ones
 /// the one freed last, whose bytes may still be in a cache), split when enough is left; a freed block merges
-/// with its free neighbours. Requests up to 1 MiB live in segments of 2 MiB, below 10 MiB in segments of 20
-/// MiB, larger ones in segments of their own size rounded up to 2 MiB; where less than 320 MiB may be
-/// reserved the segments are smaller. Blocks belong to the stream they were asked for on and go back to it.
-/// When the driver has no more, a free block of another stream is lent: the stream that asked waits for the
-/// other, and the block's own stream has it again when that is done with it.
+/// with its free neighbours, once another one is freed or a request asks for another size. Requests up to 1
+/// MiB live in segments of 2 MiB, below 10 MiB in segments of 20 MiB, larger ones in segments of their own
+/// size rounded up to 2 MiB; where less than 320 MiB may be reserved the segments are smaller. Blocks belong
+/// to the stream they were asked for on and go back to it. When the driver has no more, a free block of
+/// another stream is lent: the stream that asked waits for the other, and the block's own stream has it again
+/// when that is done with it.
 
 #include "runtime/allocator/options.h"
 #include "runtime/allocator/stats.h"

@@ -159,8 +159,8 @@ private:
     bool fraction_set_ = false;
     uint64_t requests_ = 0;
     BlockArena blocks_;
-    /// Freed, and neither merged with its neighbours nor in a list. Whoever looks at what is free, and whoever
-    /// takes the lock again, puts it back first.
+    /// Freed, and neither merged with its neighbours nor in a list. Whoever looks at what is free, and
+    /// whoever takes the lock again, puts it back first.
     Block *aside_ = nullptr;
     std::vector<std::array<std::unique_ptr<FreeBlocks>, 2>> pools_; ///< by stream; large, small
     std::map<char *, Block *> segments_;                            ///< first block of each, by address

@@ -156,7 +156,10 @@ TEST_P(AllocatorTraces, AgreeWithAModelThatSearchesEverything) {
         Model model;
         std::vector<void *> live;
         size_t limit = 20 + random() % 300;
-        int64_t peak = 0;
+        int64_t allocated = 0, peak = 0;
+        const auto bytes_of = [&](void *memory) {
+            return static_cast<int64_t>(allocator.usable_size(memory));
+        };
         for (int step = 0; step < 4000; ++step) {
             bool grow = live.size() < limit && (live.empty() || random() % 16 < (step / 500 % 2 ? 7 : 9));
             if (grow) {
@@ -167,13 +170,15 @@ TEST_P(AllocatorTraces, AgreeWithAModelThatSearchesEverything) {
                 ASSERT_GE(allocator.usable_size(memory), bytes);
                 model.allocated(reinterpret_cast<uintptr_t>(memory), bytes, stream, backend.segments);
                 live.push_back(memory);
+                allocated += bytes_of(memory);
+                peak = std::max(peak, allocated);
             } else if (!live.empty()) {
                 std::swap(live[random() % live.size()], live.back());
+                allocated -= bytes_of(live.back());
                 allocator.free(live.back());
                 model.freed(reinterpret_cast<uintptr_t>(live.back()));
                 live.pop_back();
             }
-            peak = std::max(peak, allocator.stats().allocated_bytes[StatPool::All].current);
             if (random() % 500 == 0) {
                 allocator.empty_cache();
                 model.cache_emptied();

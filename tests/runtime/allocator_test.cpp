@@ -38,6 +38,21 @@ TEST(Allocator, FreedMemoryComesBackAtOnceOnItsStreamAndNotOnAnother) {
     EXPECT_EQ(allocator.allocate(1000), a);
 }
 
+TEST(Allocator, NeighboursThatAreFreedOneAfterTheOtherAreMerged) {
+    FakeBackend backend(kGiB);
+    CachingAllocator allocator(backend);
+    void *a = allocator.allocate(512), *b = allocator.allocate(512), *c = allocator.allocate(512);
+    allocator.free(a);
+    allocator.free(b);
+    EXPECT_EQ(allocator.allocate(512), b) << "freed last, it is still as it was";
+    EXPECT_EQ(allocator.allocate(512), a);
+    allocator.free(b);
+    allocator.free(a);
+    EXPECT_EQ(allocator.allocate(1024), a);
+    EXPECT_EQ(allocator.check_invariants(), "");
+    allocator.free(c);
+}
+
 TEST(Allocator, ALoopAsksTheDriverOnce) {
     FakeBackend backend(kGiB);
     CachingAllocator allocator(backend);

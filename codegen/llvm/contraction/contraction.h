@@ -12,6 +12,15 @@
 ///             microkernel: tile of sums in registers, one fused multiply-add an element and step of k
 ///             (last p0) epilogue over the tile, row by row
 ///
+/// Of tile registers a pass over k, PassK, is what is packed of rhs, and the loops inside it change places:
+/// rows meet block after block of k, and those sums alone are kept that no other rows have.
+///
+///     for pass in k step PassK
+///       for ib in rows step InnerM
+///         for p0 in pass step BlockK
+///           (first ib) pack rhs[p0.., columns]
+///           for panel, for tile                     as above
+///
 /// The rows of a block are split evenly into tiles, for each of whose heights there is a microkernel; all sum
 /// an element in the same order, so neither blocks nor threads change bits.
 
