@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 
 namespace lz::runtime {
 namespace {
@@ -33,6 +34,15 @@ public:
                    const std::map<uintptr_t, size_t> &driver) {
         size_t size = (std::max<size_t>(requested, 1) + 511) / 512 * 512;
         bool small = size <= kMiB;
+        if (freed_last_ != 0) {
+            const Segment &segment = std::prev(segments.upper_bound(freed_last_))->second;
+            const Part &part = *std::ranges::find(segment.parts, freed_last_, &Part::at);
+            if (segment.small != small || segment.stream != stream || part.size != size)
+                merge();
+            else
+                ASSERT_EQ(at, freed_last_) << "the block that was freed last is as it was";
+        }
+        freed_last_ = 0;
         size_t best = SIZE_MAX;
         for (const auto &[begin, segment] : segments)
             if (segment.small == small && segment.stream == stream)
@@ -66,10 +76,19 @@ public:
     }
 
     void freed(uintptr_t at) {
+        merge();
         auto &parts = std::prev(segments.upper_bound(at))->second.parts;
         auto part = std::ranges::find(parts, at, &Part::at);
         part->used = false;
         part->requested = 0;
+        freed_last_ = at;
+    }
+
+    /// What was freed last with its neighbours.
+    void merge() {
+        if (freed_last_ == 0)
+            return;
+        auto &parts = std::prev(segments.upper_bound(std::exchange(freed_last_, 0)))->second.parts;
         for (size_t i = 0; i + 1 < parts.size();)
             if (!parts[i].used && !parts[i + 1].used) {
                 parts[i].size += parts[i + 1].size;
@@ -80,12 +99,14 @@ public:
     }
 
     void cache_emptied() {
+        merge();
         std::erase_if(segments, [](const auto &entry) {
             return entry.second.parts.size() == 1 && !entry.second.parts[0].used;
         });
     }
 
-    void compare(const CachingAllocator &allocator) const {
+    void compare(const CachingAllocator &allocator) {
+        merge();
         int64_t used = 0, requested = 0, blocks = 0, reserved = 0, split = 0, split_blocks = 0;
         std::vector<SegmentInfo> real = allocator.segments();
         ASSERT_EQ(real.size(), segments.size());
@@ -124,6 +145,9 @@ public:
     }
 
     std::map<uintptr_t, Segment> segments;
+
+private:
+    uintptr_t freed_last_ = 0; ///< and not merged yet
 };
 
 size_t random_size(std::mt19937_64 &random) {
