@@ -121,7 +121,8 @@ LZ_AVX512 void multiply(const ProductTile &tile) {
     // The loop has just enough registers for what it needs of these.
     int64_t row = steps > 0 ? in_bytes(tile.lhs_row) : 0; // an operand without elements is nowhere
     const int64_t lhs_step = in_bytes(tile.lhs_step);
-    const int64_t rhs_step = in_bytes(tile.rhs_step), rhs_ahead = kStepsAhead * rhs_step;
+    const int64_t rhs_step = in_bytes(tile.rhs_step);
+    const int64_t rhs_ahead = (rhs_step % kSharedSets == 0 ? kStepsAheadInSets : kStepsAhead) * rhs_step;
     const char *const lhs = static_cast<const char *>(tile.lhs), *rhs = static_cast<const char *>(tile.rhs);
     const char *carried[4] = {lhs, lhs + 3 * row, lhs + 5 * row, lhs + 10 * row};
     const int64_t next_row = in_bytes(tile.sums_row);
