@@ -34,9 +34,10 @@ constexpr int64_t kSerialWork = 56 * 56 * 56; ///< multiply-adds that are not wo
 // Of tile registers, on a Xeon of the Granite Rapids kind (`bench_matmul`, bf16 and i8): they multiply faster
 // than the third-level cache gives, 17 GB/s a core. So half of the second-level one holds panels of rhs, of
 // all of k where it can, and a few rows of lhs at a time meet all of them, whose sums stay there, too. Of
-// these a block of k stays in the first-level cache: without blocks bf16 of 1024 x 768 x 3072 took 1.3 times
-// as long. Items of 512 x 256, whose sums met one block of k after the other, took 1.3 times as long for bf16
-// of 2048, three quarters of the cache for rhs likewise.
+// these a block of k stays in the first-level cache: in a model of it with intrinsics bf16 of 1024 x 768 x
+// 3072 took 1.1 times as long without blocks (1.3 times where all numbers were zero: the cores are faster
+// then), and of 2048 1.3 times with three quarters of the cache for rhs. Items of 512 x 256, whose sums met
+// one block of k after the other, took 1.4 times as long for bf16 of 2048.
 constexpr int64_t kAmxBlockBytes = 1024, kAmxPassBytes = 4096; ///< of a row or column
 constexpr int64_t kAmxItemRows = 4096;
 constexpr int64_t kAmxSerialWork = 192 * 192 * 192;
@@ -140,11 +141,11 @@ ContractionBlocks find_blocks(const ContractionSizes &sizes, const ir::CpuLimits
     const int64_t most_columns =
         amx ? std::max<int64_t>(nr, cpu.l2_bytes / 2 / (pass_k * bytes) / nr * nr) : kItemColumns;
     const auto [block_m, block_n] = cut_items(sizes, tile, most_columns, threads, many, columns_first);
-    // A large result that is finished at once is written in rows: panels of rhs stay in the second-level
-    // cache instead.
     const int64_t inner_bytes = std::min(kInnerBytes, cpu.l2_bytes / 4);
     const int64_t inner_rows = inner_bytes / (pass_k * bytes) / mr * mr;
-    // Few rows meet each panel as soon as it is packed.
+    // A large result that is finished at once is written in rows: panels of rhs stay in the second-level
+    // cache instead. So they do with tile registers, but for rows so few that they stay there, which meet
+    // each panel as soon as it is packed.
     const bool by_rows = amx ? block_m > inner_rows : k <= kShortK && m * n * sum_bytes >= kLargeResult;
     const int64_t inner_m = by_rows ? mr : std::max<int64_t>(mr, inner_rows);
     const int64_t inner = std::min(inner_m, round_up(block_m, mr));

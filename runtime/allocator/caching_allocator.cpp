@@ -75,7 +75,7 @@ void *CachingAllocator::Impl::allocate(size_t requested, StreamId stream) {
         return block->memory;
     }
     put_back_aside();
-    make_room();
+    blocks_.make_room();
     block = options_.caching ? find_free(size, stream, small) : nullptr;
     if (!block)
         block = new_segment(lock, size, requested, stream, small);

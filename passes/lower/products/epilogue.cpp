@@ -55,10 +55,11 @@ private:
         if (!node || node->op != Op::Literal)
             return false;
         const DType dtype = graph_.type(v).dtype;
+        if (!is_float(dtype))
+            return false;
         const double value =
             round_to(dtype, scalar_double(graph_.attrs(*node).scalar_word(attr::kMakerValue)));
-        return is_float(dtype) && value == round_to(dtype, number) &&
-               std::signbit(value) == std::signbit(number);
+        return value == round_to(dtype, number) && std::signbit(value) == std::signbit(number);
     }
 
     /// The other operand of `op` beside one for which f holds.

@@ -70,6 +70,25 @@ TEST(ContractionTile, LargeProductsHaveAnItemForEachThread) {
                       threads);
 }
 
+/// Five items that do not fit two threads become six, not ten; and panels of rhs take half of a cache.
+TEST(ContractionTile, OfTileRegistersPanelsOfRhsStayInTheSecondLevelCache) {
+    ir::CpuIsa isa = ir::test_target().host().isa;
+    isa.amx_bf16 = true;
+    const auto blocks = [&](int64_t m, int64_t k, int64_t n, int threads) {
+        const ir::CpuLimits cpu{.isa = isa, .threads = threads, .l2_bytes = 2 << 20};
+        const ContractionBlocks b =
+            contraction_blocks({ir::DType::BF16, ir::DType::F32, 1, m, n, k, k, 1, n, 1}, cpu);
+        EXPECT_LE(b[ContractionArg::BlockN] * b[ContractionArg::PassK] * 2, 1 << 20) << m << " " << k;
+        return b;
+    };
+    EXPECT_EQ(blocks(1024, 768, 3072, 1).items, 5);
+    EXPECT_EQ(blocks(1024, 768, 3072, 2).items, 6);
+    EXPECT_EQ(blocks(2048, 2048, 2048, 2).items, 8);
+    EXPECT_EQ(blocks(2048, 2048, 2048, 2)[ContractionArg::InnerM], 32) << "a tile's rows meet all panels";
+    EXPECT_EQ(blocks(64, 768, 3072, 2)[ContractionArg::InnerM], 64) << "few rows meet one panel at a time";
+    EXPECT_LE(blocks(4096, 10000, 4096, 2)[ContractionArg::BlockK], 512);
+}
+
 TEST(ContractionTile, RowsOfRhsThatShareSetsOfACacheArePacked) {
     const ir::CpuIsa isa = ir::test_target().host().isa;
     const auto packs = [&](int64_t m, int64_t k, int64_t n, int64_t l2_bytes) {
