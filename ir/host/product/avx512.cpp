@@ -10,6 +10,9 @@
 #define LZ_GATHERED_INLINE LZ_AVX512_INLINE
 #include "ir/host/product/gathered.h"
 
+#include <algorithm>
+#include <unistd.h>
+
 namespace lz::ir {
 namespace {
 
@@ -29,7 +32,8 @@ struct DoubleLanes {
     }
     LZ_AVX512_INLINE Register broadcast(const double *from) { return _mm512_set1_pd(*from); }
     LZ_AVX512_INLINE Register add_product(Register sum, Register x, Register y) {
-        return _mm512_fmadd_pd(x, y, sum);
+        asm("vfmadd231pd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y));
+        return sum;
     }
     LZ_AVX512_INLINE Register start(const ProductTile &, int) { return zero(); }
     LZ_AVX512_INLINE Register go_on(Register sum, Register) { return sum; }
@@ -175,6 +179,7 @@ constexpr PartSet kParts = {
 } // namespace
 
 const PartSet *const kAvx512Parts = &kParts;
+const int64_t kNearBytes = std::max<long>(::sysconf(_SC_LEVEL2_CACHE_SIZE), 1 << 20) / 2;
 
 } // namespace lz::ir
 
