@@ -30,9 +30,10 @@ public:
         if (x87_ != kX87) [[unlikely]]
             set_x87(kX87);
     }
+    /// What stands in the register now is not looked at first: to read it after arithmetic has raised a flag
+    /// that was down takes 120 ns on a Xeon of the Granite Rapids kind (a loop of one addition), to write it 3.
     ~FloatEnvironment() {
-        if (_mm_getcsr() != sse_)
-            _mm_setcsr(sse_);
+        _mm_setcsr(sse_);
         if (get_x87() != x87_) [[unlikely]]
             set_x87(x87_);
     }
