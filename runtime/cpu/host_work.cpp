@@ -18,6 +18,9 @@ namespace {
 constexpr int64_t kRangeCost = 64 << 10;
 /// What launches with scratch do in a nanosecond.
 constexpr int64_t kProductCost = ir::kProductRate * ir::kCostOfNanosecond;
+/// Bytes that a core's own caches do not hold, and how many of them it has in a nanosecond, on a fast
+/// machine.
+constexpr int64_t kUncachedBytes = 2 << 20, kUncachedRate = 60;
 /// A copy of this many bytes is shared between threads.
 constexpr size_t kCopyRange = size_t{1} << 20;
 
@@ -109,6 +112,12 @@ void run_or_fault(ir::Fault *fault, F work) {
     }
 }
 
+/// About how many nanoseconds one thread takes.
+int64_t nanoseconds_of(const Backend::Launch &launch) {
+    const int64_t computing = launch.cost / (launch.worker_bytes ? kProductCost : ir::kCostOfNanosecond);
+    return launch.bytes < kUncachedBytes ? computing : std::max(computing, launch.bytes / kUncachedRate);
+}
+
 /// Hands out consecutive arrays of 8-byte elements.
 class Packer {
 public:
@@ -160,7 +169,7 @@ void run_launch(const Backend::Launch &launch) {
             if (!left.takes(launch, begin, end))
                 run_items(launch, begin, end);
         },
-        launch.cost / (launch.worker_bytes ? kProductCost : ir::kCostOfNanosecond));
+        nanoseconds_of(launch));
     left.run(launch);
 }
 

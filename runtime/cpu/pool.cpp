@@ -261,14 +261,14 @@ public:
     }
 
     /// Gives the job, of a loop of so many nanoseconds, to as many others as it has shares for; calls f(seat)
-    /// of each.
+    /// of each. Whether all shares are given.
     template <class F>
-    void give(Job &job, int64_t nanoseconds, F f) {
+    bool give(Job &job, int64_t nanoseconds, F f) {
         size_t share = 1;
         const auto each = [&](auto &&gives) {
             for (Seat &seat : seats_) {
                 if (share == job.shares.size())
-                    return;
+                    break;
                 if (gives(seat)) {
                     ++share;
                     f(seat);
@@ -276,14 +276,17 @@ public:
             }
         };
         each([&](Seat &seat) { return seat.give(job, share); });
-        if (share == job.shares.size() || !sends(nanoseconds))
-            return;
-        if (Workers *const workers = find_workers(nanoseconds))
-            each([&](Seat &seat) {
-                return seat.give_ahead(
-                    job, share, [&] { workers->send(crowded_ ? work_at<true> : work_at<false>, &seat); });
-            });
+        if (share < job.shares.size() && sends(nanoseconds))
+            if (Workers *const workers = find_workers(nanoseconds))
+                each([&](Seat &seat) {
+                    return seat.give_ahead(
+                        job, share, [&] { workers->send(crowded_ ? work_at<true> : work_at<false>, &seat); });
+                });
+        return share == job.shares.size();
     }
+
+    /// Notes that a loop that found too few waiting has come to its end.
+    void note_alone() { last_alone_.store(now(), std::memory_order_relaxed); }
 
     bool has_workers() const { return workers_.load(std::memory_order_relaxed) != nullptr; }
 
@@ -292,10 +295,12 @@ public:
 private:
     /// Whether workers should be sent for that are not waiting: for a long loop, or where one like this came
     /// a moment ago, so that the next one will find them.
-    bool sends(int64_t nanoseconds) {
-        const auto now = std::chrono::steady_clock::now().time_since_epoch();
-        const std::chrono::nanoseconds last(last_alone_.exchange(now.count(), std::memory_order_relaxed));
-        return nanoseconds >= kWorthWaking || now - last < kLinger;
+    bool sends(int64_t nanoseconds) const {
+        return nanoseconds >= kWorthWaking ||
+               std::chrono::nanoseconds(now() - last_alone_.load(std::memory_order_relaxed)) < kLinger;
+    }
+    static std::chrono::nanoseconds::rep now() {
+        return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
     }
 
     /// Null where the loop should do without them: there were too few loops yet, static objects of oneTBB's
@@ -336,7 +341,7 @@ private:
 
     const bool crowded_; ///< there are more of them than processors
     std::vector<Seat> seats_;
-    std::atomic<std::chrono::nanoseconds::rep> last_alone_{0}; ///< when a loop last found too few waiting
+    std::atomic<std::chrono::nanoseconds::rep> last_alone_{0}; ///< when such a loop ended
     std::atomic<int64_t> without_workers_{0}; ///< nanoseconds of loops that had none to send for
     std::atomic<Workers *> workers_{nullptr};
 };
@@ -410,10 +415,13 @@ void run_on_pool(const PoolLoop &loop, size_t threads) {
 
     Job job(loop, shares);
     size_t given = 0;
-    Pools::get().current().give(job, loop.nanoseconds, [&](Seat &seat) { seats[given++] = &seat; });
+    Pool &pool = Pools::get().current();
+    const bool all = pool.give(job, loop.nanoseconds, [&](Seat &seat) { seats[given++] = &seat; });
     job.run(0);
     for (Seat *const seat : seats.first(given))
         seat->finish(job);
+    if (!all)
+        pool.note_alone();
     if (job.error)
         std::rethrow_exception(job.error);
 }
