@@ -119,6 +119,7 @@ private:
     ExprId compute(ir::ValueId v, const ir::Node &node, MapId map, ExprId predicate);
     MapId repeated(ir::ValueId result, ir::ValueId operand, MapId map);
     ExprId view(const ir::Node &node, MapId map, ExprId predicate);
+    const Index *element_number(const IndexMap &map, const ir::Shape &shape) const;
     ExprId pad(const ir::Node &node, const IndexMap &map, ExprId predicate);
     ExprId concat(const ir::Node &node, const IndexMap &map, ExprId predicate);
     /// The lowest and highest value of an index, where they are known before the run.

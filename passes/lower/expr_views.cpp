@@ -17,14 +17,16 @@ ExprId ClusterExprs::view(const Node &node, MapId map, ExprId predicate) {
     const IndexMap at = maps_[map];
     IndexMap inner;
     switch (node.op) {
-    case Op::Reshape:
-        if (!domain_.point.empty() && operand == domain_.shape &&
-            at == full_map(graph_.type(graph_.result(node)).shape))
+    case Op::Reshape: {
+        const Shape &shape = graph_.type(graph_.result(node)).shape;
+        if (!domain_.point.empty() && operand == domain_.shape && at == full_map(shape))
             inner = domain_.point; // there and back again
+        else if (const Index *number = element_number(at, shape))
+            inner = delinearize(*number, operand, domain_.extents, *this);
         else
-            inner =
-                through_reshape(at, graph_.type(graph_.result(node)).shape, operand, domain_.extents, *this);
+            inner = through_reshape(at, shape, operand, domain_.extents, *this);
         break;
+    }
     case Op::Permute:
         inner = through_permute(at, attrs.ints(attr::kAxes));
         break;
@@ -49,6 +51,17 @@ ExprId ClusterExprs::view(const Node &node, MapId map, ExprId predicate) {
         return concat(node, at, predicate);
     }
     return pull(x, intern(std::move(inner)), predicate);
+}
+
+/// The number of the point, or of its row, if that is what is read, but written with quotients: from shape to
+/// shape these would be divided again, until nobody sees which row it is.
+const Index *ClusterExprs::element_number(const IndexMap &map, const Shape &shape) const {
+    if (std::ranges::all_of(map, &Index::affine))
+        return nullptr;
+    const Index number = linearize(map, shape, this);
+    return same_place(number, domain_.full)   ? &domain_.full
+           : same_place(number, domain_.rows) ? &domain_.rows
+                                              : nullptr;
 }
 
 /// Where the domain lies within the operand, or outside of it, nothing is tested.

@@ -78,5 +78,90 @@ TEST(LowerClusters, ChainsOfViewsReadTheRightElements) {
     }
 }
 
+/// Normalization as users write it: rows less their greatest elements, in whatever axes what stands beside
+/// them has, and these in others again. (A product with a number for each channel, between two reshapes, was
+/// not read at the row that was reduced.)
+class Normalizations {
+public:
+    explicit Normalizations(uint32_t seed) : random_(seed) {}
+
+    Graph draw() {
+        ValueId v = b_.reshape(b_.param({DType::I64, shape(kElements), kCpu}, "x"), shape(kElements));
+        for (int64_t turns = 1 + below(2); turns > 0; --turns) {
+            const ValueId most = greatest(v);
+            const Shape between = below(2) == 0 ? shape_of(v) : shape(kElements);
+            v = b_.binary(Op::Sub, b_.reshape(v, between), b_.reshape(most, between));
+            for (int64_t steps = below(4); steps > 0; --steps)
+                v = beside(b_.reshape(v, shape(kElements)));
+            if (below(2) == 0)
+                v = b_.reshape(v, shape(kElements));
+        }
+        return finish(b_, {v});
+    }
+
+private:
+    int64_t below(int64_t n) { return std::uniform_int_distribution<int64_t>(0, n - 1)(random_); }
+
+    /// Of so many elements, in 1 to 5 axes; most in the order of their factors, so that shapes cut each
+    /// other.
+    Shape shape(int64_t elements) {
+        std::vector<int64_t> extents(static_cast<size_t>(1 + below(5)), 1);
+        const bool in_order = below(3) > 0;
+        size_t at = 0;
+        for (const int64_t factor : {2, 3, 2, 3, 2}) {
+            if (elements % factor != 0)
+                continue;
+            elements /= factor;
+            at = in_order ? std::min(at + static_cast<size_t>(below(2)), extents.size() - 1)
+                          : static_cast<size_t>(below(static_cast<int64_t>(extents.size())));
+            extents[at] *= factor;
+        }
+        return Shape(extents);
+    }
+    const Shape &shape_of(ValueId v) const { return b_.graph().type(v).shape; }
+
+    /// Along some axes of v, and as broad as it again.
+    ValueId greatest(ValueId v) {
+        const Shape whole = shape_of(v);
+        Shape kept = whole;
+        std::vector<int64_t> axes;
+        const int64_t first = below(whole.rank());
+        for (int64_t d = first; d < whole.rank(); ++d)
+            if (d == first || below(4) > 0) {
+                axes.push_back(d);
+                kept[static_cast<int>(d)] = 1;
+            }
+        ValueId rows = b_.reduce(Op::ReduceMax, v, axes);
+        for (int64_t steps = below(3); steps > 0; --steps)
+            rows = beside(b_.reshape(rows, shape(shape_of(rows).numel())));
+        return b_.broadcast(b_.reshape(rows, kept), whole);
+    }
+    /// With a number for each place along some axes.
+    ValueId beside(ValueId v) {
+        const Shape whole = shape_of(v);
+        Shape part = whole;
+        for (int d = 0; d < part.rank(); ++d)
+            if (below(2) == 0)
+                part[d] = 1;
+        const ValueId w = b_.param({DType::I64, part, kCpu}, "w" + std::to_string(count_++));
+        return b_.binary(Op::Add, v, b_.broadcast(w, whole));
+    }
+
+    GraphBuilder b_;
+    std::mt19937 random_;
+    int count_ = 0;
+};
+
+TEST(LowerClusters, RowsAreReadWhereTheyAreReducedWhateverTheirAxesAre) {
+    for (uint32_t seed = 0; seed < 3000; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        const Graph graph = Normalizations(seed).draw();
+        const auto inputs = test::random_inputs(graph);
+        const auto expected = interpret(graph, inputs), got = test::run_lowered(graph, inputs, true);
+        for (size_t i = 0; i < expected.size(); ++i)
+            ASSERT_EQ(to_doubles(got[i]), to_doubles(expected[i])) << "result " << i;
+    }
+}
+
 } // namespace
 } // namespace lz
