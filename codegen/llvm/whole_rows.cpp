@@ -13,7 +13,7 @@
 ///     fold the lanes by halves
 ///
 /// What is read is as many streams as rows are read at once, each of them as long as the matrix, which the
-/// processor reads ahead by itself; the sums of all lanes lie in the worker's scratch, about half of the
+/// processor reads ahead by itself; the sums of all lanes lie in the worker's scratch, a part of the
 /// second-level cache, and are read and written once for several elements.
 ///
 /// [768, 3072] of f32 times a row, plain loops on two threads of a Zen 5 machine, GB/s from memory, when
