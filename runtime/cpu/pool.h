@@ -22,8 +22,9 @@ struct PoolLoop {
 /// Runs the pieces of a loop here and on threads of the pool: `threads` of them with this one, or as many as
 /// are free and come before the loop is done. Returns when all pieces are done, and throws again the first
 /// exception; then some may be left out. A long loop wakes threads that sleep, which costs some 10
-/// microseconds; for others those come that are awake from an earlier loop. oneTBB is started, which takes
-/// most of a millisecond, when there was that much to do for it.
+/// microseconds, and so does one that begins soon after the end of another that had too few of them; for the
+/// rest those come that are awake from an earlier loop. oneTBB is started, which takes most of a millisecond,
+/// when there was that much to do for it.
 void run_on_pool(const PoolLoop &loop, size_t threads);
 
 } // namespace lz::runtime
