@@ -31,7 +31,8 @@ public:
             set_x87(kX87);
     }
     /// What stands in the register now is not looked at first: to read it after arithmetic has raised a flag
-    /// that was down takes 120 ns on a Xeon of the Granite Rapids kind (a loop of one addition), to write it 3.
+    /// that was down takes 120 ns on a Xeon of the Granite Rapids kind (a loop of one addition), to write
+    /// it 3.
     ~FloatEnvironment() {
         _mm_setcsr(sse_);
         if (get_x87() != x87_) [[unlikely]]
