@@ -71,6 +71,17 @@ void write_extents(int64_t *words, Node *n, std::span<const Tensor *const> opera
         std::ranges::copy(type(*operands[1]).shape, words);
 }
 
+/// Zeros for what is overwritten, and all of it for the value, if that has a history.
+void overwritten(RuleCall &call) {
+    if (call.wanted(0)) {
+        const ir::TensorType &type = call.type(0);
+        call.give(0, record_literal(from_ir(type.dtype), 0, type.shape, type.device, call.loc()));
+    }
+    if (call.num_inputs() > 1 && call.wanted(1))
+        call.give(1, call.g());
+}
+constexpr CompositeRule kOverwriting = {{overwritten}, {}};
+
 /// The stream that the user named for the operation.
 void note_stream(Step &step, Node *n) {
     if (n->stream == ir::kNoStream)
@@ -273,6 +284,23 @@ void take_history(Tensor &target, const Tensor &value) noexcept {
     if (history)
         retain(history);
     set_history(target, history, from->result);
+}
+
+void attach_overwriting(const Tensor &target, Tensor &value, Location loc) {
+    if (!Recorder::current().grad_mode() || !has_history(target) || !has_history(value) ||
+        Access::cell(target)->history->is_leaf() || !wants_gradient(target))
+        return;
+    const Tensor source = value;
+    const std::array<const Tensor *, 2> inputs = {&target, &source};
+    attach_composite(kOverwriting, value, inputs, {}, loc);
+}
+StepRef make_overwriting_step(const Tensor &target, const Tensor &value) {
+    if (!Recorder::current().grad_mode())
+        return {};
+    return make_function_step(kOverwriting.rule, Access::node(value)->loc, {&value, 1}, {&target, 1}, {});
+}
+void take_step(Tensor &target, StepRef step) noexcept {
+    set_history(target, step.leave(), 0);
 }
 
 } // namespace lz::detail

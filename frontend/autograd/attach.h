@@ -107,4 +107,12 @@ void replace_leaf(Tensor &x, const ir::TensorType &type, Tensor grad, Location l
 void check_in_place(const Tensor &target, const Node *value);
 void take_history(Tensor &target, const Tensor &value) noexcept;
 
+/// `value`, which has a history, overwrites all of `target`: it gets one by which the gradient of what is
+/// overwritten is zeros, as in PyTorch, where that is wanted and gradients are on.
+void attach_overwriting(const Tensor &target, Tensor &value, Location loc);
+/// The step of a `value` without a history that overwrites all of `target`, which has one; likewise. For
+/// take_step, once the target shows the value.
+StepRef make_overwriting_step(const Tensor &target, const Tensor &value);
+void take_step(Tensor &target, StepRef step) noexcept;
+
 } // namespace lz::detail

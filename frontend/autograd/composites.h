@@ -16,6 +16,7 @@ extern const CompositeRule kSoftplusRule;  ///< beta, threshold
 extern const CompositeRule kLeakyReluRule; ///< slope
 extern const CompositeRule kClampRule;     ///< x, lower or none, upper or none; whether they are numbers
 extern const CompositeRule kDropoutRule;   ///< seed, offset, probability of a zero
+extern const CompositeRule kLogAddExpRule;
 
 // Over axes (composites/reductions.cpp). Input: x. Numbers: keepdim, then the axes.
 extern const CompositeRule kLogSumExpRule;

@@ -62,6 +62,9 @@ LZ_VALUE_BINARY(pow, Pow)
 inline Value operator&&(const Value &x, const Value &y) {
     return x.apply(Op::And, y);
 }
+inline Value operator||(const Value &x, const Value &y) {
+    return x.apply(Op::Or, y);
+}
 inline Value operator-(const Value &x) {
     return x.apply(Op::Neg);
 }

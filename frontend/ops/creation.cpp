@@ -1,4 +1,5 @@
 #include "lazuli/ops/creation.h"
+#include "frontend/autograd/attach.h"
 #include "frontend/record/sync/sync.h"
 
 #include "frontend/ops/compose.h"
@@ -433,6 +434,7 @@ Tensor &Tensor::copy_(const Tensor &source, Location loc) & {
         if (is_pinned() && !value.is_pinned())
             value =
                 detail::in_pinned_memory(value.same_tensor(source) ? detail::fresh(value, loc) : value, loc);
+        detail::attach_overwriting(*this, value, loc);
         detail::replace(*this, value);
     }
     form.launch();

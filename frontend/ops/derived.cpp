@@ -1,4 +1,6 @@
 // Functions that are made of others of the public API, and methods that bear LibTorch's names.
+#include "frontend/autograd/attach.h"
+#include "frontend/autograd/composites.h"
 #include "frontend/ops/compose.h"
 #include "lazuli/autograd.h"
 #include "lazuli/autograd/swap.h"
@@ -35,10 +37,13 @@ Tensor logaddexp(const Tensor &a, const Tensor &b, Location loc) {
                          loc);
     const ir::DType working = detail::working_dtype(dtype);
     const Tensor x = detail::cast(both[0], working, loc), y = detail::cast(both[1], working, loc);
-    const Tensor larger = maximum(x, y, loc);
-    // Two equal infinities have no difference.
-    const Tensor below = where(eq(x, y, loc), 0, sub(minimum(x, y, loc), larger, loc), loc);
-    return detail::cast(add(larger, log1p(exp(below, loc), loc), loc), dtype, loc);
+    const Tensor sum = detail::composite(detail::kLogAddExpRule, {&x, &y}, {}, loc, [&] {
+        const Tensor larger = maximum(x, y, loc);
+        // Two equal infinities have no difference.
+        const Tensor below = where(eq(x, y, loc), 0, sub(minimum(x, y, loc), larger, loc), loc);
+        return add(larger, log1p(exp(below, loc), loc), loc);
+    });
+    return detail::cast(sum, dtype, loc);
 }
 
 // --- reductions.h

@@ -436,10 +436,17 @@ void replace(Tensor &target, const Tensor &value) {
         replace_value(target, value);
         return;
     }
-    if (cell->history)
+    StepRef overwriting;
+    if (cell->history) {
         check_in_place(target, Access::node(value));
+        if (!has_history(value)) // nothing of the target is in it
+            overwriting = make_overwriting_step(target, value);
+    }
     replace_value(target, value);
-    take_history(target, value);
+    if (overwriting.get())
+        take_step(target, std::move(overwriting));
+    else
+        take_history(target, value);
 }
 
 Overwriting::Overwriting(Location loc) : loc_(loc), inner_(Recorder::current().set_overwriting(true)) {}

@@ -1,6 +1,7 @@
 // Leaves, modes, accumulation, graphs that are consumed, hooks, errors (S70).
 #include "tests/support/tensor_values.h"
 
+#include <functional>
 #include <thread>
 
 namespace {
@@ -123,6 +124,42 @@ TEST(Backward, ValuesThatWereSavedStayWhatHappensToTheirTensors) {
     b.eval();
     product.sum().backward();
     EXPECT_EQ(floats(a.grad()), (Floats{1, 2}));
+}
+
+/// As in PyTorch: what is overwritten has a gradient, which is zeros, whichever way and how much of it is.
+TEST(Backward, WhatIsOverwrittenHasAGradientOfZeros) {
+    const Tensor source = lz::ones({3}, {.requires_grad = true});
+    const lz::indexing::Slice all(0, 3);
+    const std::function<void(Tensor &)> forms[] = {
+        [](Tensor &x) { x.zero_(); },
+        [](Tensor &x) { x.fill_(3); },
+        [](Tensor &x) { x.copy_(lz::ones({3})); },
+        [](Tensor &x) { x.normal_(); },
+        [&](Tensor &x) { x.at({all}) = 3; },
+        [&](Tensor &x) { x.at({all}) = lz::ones({3}); },
+        [](Tensor &x) { x.at({lz::tensor({true, true, true})}) = 4; },
+        [&](Tensor &x) { x.copy_(source * 3); },
+        [&](Tensor &x) { x.copy_(source); },
+        [&](Tensor &x) { x.at({all}) = source * 5; },
+    };
+    for (const auto &form : forms) {
+        const Tensor a = lz::ones({3}, {.requires_grad = true});
+        Tensor x = a * 2;
+        form(x);
+        EXPECT_TRUE(x.requires_grad() && !x.is_leaf());
+        x.sum().backward();
+        EXPECT_EQ(floats(a.grad()), (Floats{0, 0, 0}));
+    }
+    EXPECT_EQ(floats(source.grad()), (Floats{9, 9, 9}));
+
+    Tensor a = lz::ones({3}, {.requires_grad = true}), x = a * 2;
+    {
+        const lz::NoGradGuard no_grad; // then nobody sees it, as in PyTorch
+        x.zero_();
+    }
+    x.sum().backward();
+    EXPECT_EQ(floats(a.grad()), (Floats{2, 2, 2}));
+    EXPECT_THROW(a.zero_(), lz::StateError);
 }
 
 TEST(Backward, TakesSeveralTensorsAndGradientsOfAnything) {

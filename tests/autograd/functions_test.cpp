@@ -221,6 +221,28 @@ TEST(Transforms, ProductsWithTheJacobian) {
     expect_error<lz::StateError>([&] { lz::jvp(f, at, {at[0]}); }, {"jvp", "1 tangents", "2 arguments"});
 }
 
+// From PyTorch. At zeros, and where two terms are the same, a formula may be right whose derivative is not.
+TEST(Transforms, HessiansAtZerosAndTies) {
+    const auto rows = [](const Tensor &x) {
+        return (x.reshape({2, 3}).cumprod(1) * lz::tensor({1.0, 2.0, 3.0})).sum();
+    };
+    expect_values(lz::hessian(rows, lz::tensor({2.0, 0.0, 0.0, 0.0, 5.0, 0.0})),
+                  {0, 2, 0, 0, 0, 0,  2, 0, 6, 0, 0, 0, 0, 6, 0, 0,  0, 0,
+                   0, 0, 0, 0, 2, 15, 0, 0, 0, 2, 0, 0, 0, 0, 0, 15, 0, 0},
+                  1e-6);
+    expect_values(lz::hessian([](const Tensor &x) { return x.cumprod(0).sum(); },
+                              lz::tensor({2.0, 0.0, 3.0, 0.0, 5.0, 0.0})),
+                  {0, 4,  0, 0, 0, 0, 4, 0, 2, 36, 0, 0, 0, 2, 0, 0, 0, 0,
+                   0, 36, 0, 0, 0, 0, 0, 0, 0, 0,  0, 0, 0, 0, 0, 0, 0, 0},
+                  1e-6);
+    const auto beside_the_most = [](const Tensor &x) { return lz::logaddexp(x, x.amax()).sum(); };
+    expect_values(lz::hessian(beside_the_most, lz::tensor({1.0, 2.0, 0.5})),
+                  {0.19661, -0.19661, 0, -0.19661, 0.34576, -0.14915, 0, -0.14915, 0.14915}, 1e-5);
+    expect_values(
+        lz::hessian([](const Tensor &x) { return lz::logaddexp(x, lz::zeros({2})).sum(); }, lz::zeros({2})),
+        {0.25, 0, 0, 0.25}, 1e-6);
+}
+
 TEST(Transforms, JacobianAndHessian) {
     const Tensor x = lz::tensor({1.0, 2.0, 3.0}, {.dtype = lz::f64});
     const Tensor j = lz::jacobian([](const Tensor &v) { return v.cumsum(0) * v; }, x);

@@ -9,7 +9,7 @@
 namespace lz::detail {
 namespace {
 
-constexpr uint32_t X = 1, LOWER = 2, UPPER = 4, OUT = Step::saved_result(0);
+constexpr uint32_t X = 1, Y = 2, LOWER = 2, UPPER = 4, OUT = Step::saved_result(0);
 
 /// One formula of g and x, or of g and the result, in f32 for half types.
 template <Value (*formula)(const RuleCall &call, const Value &g, const Value &x), uint32_t kept>
@@ -102,6 +102,17 @@ void dropout(RuleCall &call) {
     call.give(0, Value(dropped(g.tensor(), call.number(2), at, call.loc()), call.loc()));
 }
 
+/// The parts of the sum: smooth where both are the same, too, which the larger one and a difference are not.
+void log_add_exp(RuleCall &call) {
+    const Value g = call.g(), x = call.operand(0), y = call.operand(1);
+    // Two equal infinities have no difference.
+    const Value above = where(x == y && is_infinite(x), 0, x - y);
+    if (call.wanted(0))
+        call.give(0, g * sigmoid(above));
+    if (call.wanted(1))
+        call.give(1, g * sigmoid(-above));
+}
+
 } // namespace
 
 const CompositeRule kSquareRule{{elementwise<square_slope, X>}, {X}};
@@ -115,5 +126,6 @@ const CompositeRule kSoftplusRule{{elementwise<softplus_slope, X>}, {X}};
 const CompositeRule kLeakyReluRule{{elementwise<leaky_relu_slope, X>}, {X}};
 const CompositeRule kClampRule{{clamp}, {X | LOWER | UPPER, X | LOWER | UPPER, X | LOWER | UPPER}};
 const CompositeRule kDropoutRule{{dropout}, {0}};
+const CompositeRule kLogAddExpRule{{log_add_exp}, {X | Y, X | Y}};
 
 } // namespace lz::detail

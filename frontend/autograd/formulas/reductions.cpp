@@ -94,8 +94,15 @@ Value gradient_of_cumprod(const RuleCall &call, const Value &g, const Value &x, 
     const Value zeros_so_far = scan(Op::CumSum, cast(zero, ir::DType::I32), axis);
     const Value first = zero && zeros_so_far == 1;
     const Value without = scan(Op::CumProd, where(first, 1, x), axis);
-    return where(first, summed_from_end(g * without, axis),
-                 where(zero, 0, summed_from_end(g * out, axis) / where(zero, 1, x)));
+    Value at_others = where(zero, 0, summed_from_end(g * out, axis) / where(zero, 1, x));
+    if (call.create_graph()) {
+        // At the second one it is 0 as long as the first one is, which a second derivative asks for.
+        const Value second = zero && zeros_so_far == 2;
+        const Value without_both = scan(Op::CumProd, where(first || second, 1, x), axis);
+        const Value at_first = sum(where(first, x, 0), {&axis, 1}, true);
+        at_others = where(second, at_first * summed_from_end(g * without_both, axis), at_others);
+    }
+    return where(first, summed_from_end(g * without, axis), at_others);
 }
 
 } // namespace lz::detail

@@ -1,6 +1,7 @@
 // A Part of a tensor, as `at` gives it: read when it is used, written when it is assigned to.
 #include "lazuli/ops/indexing.h"
 
+#include "frontend/autograd/attach.h"
 #include "frontend/ops/compose.h"
 #include "frontend/ops/indexing/access.h"
 #include "frontend/ops/indexing/gather.h"
@@ -128,7 +129,10 @@ void Part::write(const Tensor &value, Location loc) const {
                              detail::text(type),
                          loc);
     const Tensor whole = detail::broadcast_to(detail::reshape_to(there, trimmed, loc), part, loc);
-    detail::replace(base_, detail::reshape_to(written(into.x, plan, whole, loc), type.shape, loc));
+    Tensor changed = detail::reshape_to(written(into.x, plan, whole, loc), type.shape, loc);
+    if (plan.whole)
+        detail::attach_overwriting(base_, changed, loc);
+    detail::replace(base_, changed);
     if (has_mask(index_))
         detail::Access::set_unread(
             const_cast<Part &>(*this)); // a second use of the Part sees what was written
