@@ -129,10 +129,13 @@ void Part::write(const Tensor &value, Location loc) const {
                              detail::text(type),
                          loc);
     const Tensor whole = detail::broadcast_to(detail::reshape_to(there, trimmed, loc), part, loc);
-    Tensor changed = detail::reshape_to(written(into.x, plan, whole, loc), type.shape, loc);
-    if (plan.whole)
-        detail::attach_overwriting(base_, changed, loc);
-    detail::replace(base_, changed);
+    {
+        const Tensor made = written(into.x, plan, whole, loc);
+        Tensor changed = detail::reshape_to(made, type.shape, loc);
+        if (plan.whole)
+            detail::attach_overwriting(base_, changed, loc);
+        detail::replace(base_, changed);
+    }
     if (has_mask(index_))
         detail::Access::set_unread(
             const_cast<Part &>(*this)); // a second use of the Part sees what was written
