@@ -39,6 +39,28 @@ void reblock(ContractionBlocks &blocks, const Sizes &s, const ProductKernel &ker
         lhs + rhs + ceil_div(m, inner) * ceil_div(inner, mr) * ceil_div(n, nr) * mr * nr * bytes;
 }
 
+/// Few rows read rhs where it is. A large one is asked for ahead, a small one is not: other microkernels.
+TEST(Contraction, HowFarRhsIsDoesNotChangeBits) {
+    constexpr int64_t kFew = 70, kMany = 8200, kSteps = 65; // 2.1 MB of f32
+    const auto check = [&]<class T>(DType dtype, T) {
+        const ProductKernel kernel(dtype, Lie::RowsApart, Lie::RowsTogether, codegen::host_isa());
+        for (int64_t m = 1; m <= kernel.mr(); ++m) {
+            const auto lhs = random_values<T>(m * kSteps, 1), far = random_values<T>(kSteps * kMany, 2);
+            auto near = random_values<T>(kSteps * kFew, 3);
+            for (int64_t k = 0; k < kSteps; ++k)
+                std::copy_n(far.begin() + k * kMany, kFew, near.begin() + k * kFew);
+            const auto all = kernel.run<T>({1, m, kMany, kSteps}, lhs, far);
+            const auto some = kernel.run<T>({1, m, kFew, kSteps}, lhs, near);
+            for (int64_t i = 0; i < m; ++i)
+                ASSERT_TRUE(std::equal(some.begin() + i * kFew, some.begin() + (i + 1) * kFew,
+                                       all.begin() + i * kMany))
+                    << m << " rows, row " << i;
+        }
+    };
+    check(DType::F32, float{});
+    check(DType::F64, double{});
+}
+
 TEST(Contraction, BlocksDoNotChangeBits) {
     const Sizes s{2, 61, 70, 201};
     const auto lhs = random_values<float>(s.batches * s.m * s.k, 1);

@@ -92,6 +92,13 @@ TEST(WholeRows, ThreadsShareTheRowsOfALargeMatrix) {
     expect_same_bits(product(DType::BF16, 1, 1024, 1088), 2, 2);
 }
 
+TEST(WholeRows, LanesOfWideMatricesLeaveRoomInTheCache) {
+    for (const auto &[threads, n] : {std::pair{1, 8192}, {2, 8192}, {1, 2048}})
+        EXPECT_LE(lower(product(DType::F32, 1, 1024, n), target(threads)).program.steps[0].worker_bytes,
+                  384 << 10)
+            << threads << " " << n;
+}
+
 TEST(WholeRows, ChunksWithoutElementsAddNothing) {
     for (const int64_t k : {1024, 1025, 2048, 3072, 4097, 5000})
         for (const int threads : {1, 2, 4})
