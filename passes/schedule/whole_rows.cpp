@@ -35,10 +35,13 @@ constexpr int kMostThreads = 16; ///< that share the lanes, of which f64 has 32
 /// 24 KB 66 and 58, 48 KB 68 and 59; from the caches 47 and 16 us, and so 48 and 16, 50 and 17, 55 and 20.
 constexpr int64_t kRunBytes = 24 << 10, kMostPartials = 32;
 
-/// Bytes of lanes beside what is read. Of 4096 x 4096 of f32 half of the rows at a time (256 KiB) takes 0.90
-/// of the time, of 2048 x 8192 a quarter 0.83 (1 MiB otherwise), of 768 x 3072 half of them 0.96 (a Xeon of
-/// the Granite Rapids kind, two threads that read 55 GB/s); the Zen 5 above was measured with up to 384 KiB.
-constexpr int64_t kSumsBytes = 384 << 10;
+/// Bytes of lanes beside what is read: half of a cache of 1 MiB, less of a greater one. Of 4096 x 4096 of f32
+/// half of the rows at a time (256 KiB) takes 0.90 of the time of all, of 2048 x 8192 a quarter 0.83, of 768
+/// x 3072 half of them 0.96 (a Xeon of the Granite Rapids kind, 2 MiB, two threads that read 55 GB/s);
+/// but 1.15, 1.02 and 1.0 of it (Zen 4, 1 MiB, 60 GB/s).
+int64_t sums_bytes(int64_t l2_bytes) {
+    return l2_bytes > 1 << 20 ? 384 << 10 : l2_bytes / 2;
+}
 
 class Planner {
 public:
@@ -74,7 +77,7 @@ public:
             plan.together *= 2;
         plan.parts = shared * plan.together;
         const int64_t column_bytes = lanes / shared * size * static_cast<int64_t>(loop_.reductions.size());
-        const int64_t most = std::max(std::min(cpu_.l2_bytes / 2, kSumsBytes) / column_bytes, kBlockColumns);
+        const int64_t most = std::max(sums_bytes(cpu_.l2_bytes) / column_bytes, kBlockColumns);
         int64_t blocks = (columns + most - 1) / most;
         if (!enough)
             blocks = std::max<int64_t>(blocks, cpu_.threads / shared);
