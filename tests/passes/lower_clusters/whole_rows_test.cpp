@@ -97,8 +97,9 @@ TEST(WholeRows, LanesOfWideMatricesLeaveRoomInTheCache) {
         for (const auto &[l2_bytes, most] :
              {std::pair{1 << 19, 1 << 18}, {1 << 20, 1 << 19}, {2 << 20, 384 << 10}}) {
             const Graph graph = product(DType::F32, 1, 1024, n);
+            // With some bytes that are not the lanes'.
             const int64_t bytes = lower(graph, target(threads, 32, l2_bytes)).program.steps[0].worker_bytes;
-            EXPECT_LE(bytes, most) << threads << " " << n << " " << l2_bytes;
+            EXPECT_LE(bytes, most + 1024) << threads << " " << n << " " << l2_bytes;
             EXPECT_GT(bytes, most / 2) << threads << " " << n << " " << l2_bytes;
         }
 }
