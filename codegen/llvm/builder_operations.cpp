@@ -192,7 +192,11 @@ Value Builder::sitofp(Value x, Elem to) {
 Value Builder::fptosi(Value x, Elem to) {
     return ir_->CreateFPToSI(x, type(to, lanes(x)));
 }
+// Without fast-math's flags: LLVM would make one conversion of two, from double to half, which it has no
+// instructions for.
 Value Builder::fpcast(Value x, Elem to) {
+    IRBuilderBase::FastMathFlagGuard guard(*ir_);
+    ir_->clearFastMathFlags();
     return ir_->CreateFPCast(x, type(to, lanes(x)));
 }
 Value Builder::bitcast(Value x, Elem to) {
@@ -210,6 +214,8 @@ Value Builder::f32_to_half(Value x) {
     const int n = lanes(x);
     Type *half = Type::getHalfTy(*context_);
     Type *as = n == 1 ? half : FixedVectorType::get(half, static_cast<unsigned>(n));
+    IRBuilderBase::FastMathFlagGuard guard(*ir_); // as in fpcast
+    ir_->clearFastMathFlags();
     return ir_->CreateBitCast(ir_->CreateFPTrunc(x, as), type(Elem::I16, n));
 }
 

@@ -331,8 +331,10 @@ void CompiledFunction::Recording::finish(const CompiledArguments &after, std::sp
     if (!impl_)
         return;
     Impl &impl = *impl_;
-    impl.stop();
     Trace &trace = impl.trace;
+    for (const std::function<void()> &check : trace.at_end)
+        check();
+    impl.stop();
     CompiledCore &core = impl.core;
     if (has_others)
         trace.reject("gives something that is not a tensor", {});
@@ -401,6 +403,12 @@ Tensor replayed_number(double now, std::function<double()> again, const TensorOp
 void keep_uncompiled(const char *why, Location loc) {
     if (detail::Trace *const trace = detail::Recorder::current().trace())
         trace->reject(why, loc);
+}
+
+void at_end_of_recording(std::function<void()> check) {
+    detail::Trace *const trace = detail::Recorder::current().trace();
+    if (trace && check)
+        trace->note_end(std::move(check));
 }
 
 void specialize_on(std::initializer_list<double> numbers) {

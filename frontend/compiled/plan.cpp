@@ -2,6 +2,7 @@
 
 #include "frontend/record/access.h"
 #include "frontend/record/convert.h"
+#include "frontend/record/execution/flights.h"
 #include "frontend/record/record.h"
 #include "frontend/record/recording/key.h"
 #include "frontend/record/storage.h"
@@ -308,11 +309,13 @@ void PlanBuilder::add_gradients() {
             return source.argument == Trace::kNone &&
                    Access::cell(source.tensor)->history == place.step.get();
         });
+        const StepExtras::Kept *const kept = place.step.get()->kept(place.result);
+        if (!place.defined && !(kept && kept->grad.defined()))
+            continue; // there was none, as `zero_grad` found, and is none
         added.is_set = true;
         if (!captured || !place.step->is_leaf())
             trace_.reject("changes the gradient of a tensor that it does not capture",
                           from_ir(place.step->loc));
-        const StepExtras::Kept *const kept = place.step.get()->kept(place.result);
         if (!kept)
             continue;
         const uint32_t own = [&] {
@@ -463,14 +466,16 @@ void PlanBuilder::add_operations(const Recording &recording) {
 void PlanBuilder::add_values(const Recording &recording) {
     const engine::Engine &engine = engine::Engine::get();
     for (uint32_t r = 0; r < recording.wanted.size(); ++r) {
-        Node *const n = recording.operations[recording.wanted[r]].node;
+        const Recording::Operation &operation = recording.operations[recording.wanted[r]];
+        Node *const n = operation.node;
         CompiledPlan::Result &result = plan_->results.emplace_back();
         result.type = n->type;
         result.donor = engine.donor(*plan_->executable, r);
         result.make_slot_if_small(plan_->on_streams);
         const auto found = std::ranges::find(value_nodes_, n);
         if (found == value_nodes_.end()) {
-            trace_.reject("keeps a tensor in a variable outside", from_ir(n->loc));
+            if (!operation.for_versions) // a replay changes all or nothing, and needs none
+                trace_.reject("keeps a tensor in a variable outside", from_ir(n->loc));
             continue;
         }
         const auto index = static_cast<size_t>(found - value_nodes_.begin());
@@ -500,10 +505,13 @@ void PlanBuilder::add_values(const Recording &recording) {
 std::shared_ptr<CompiledPlan> PlanBuilder::take() {
     if (runs_ == 0 && !roots_.empty())
         trace_.reject("was computed by another thread", {});
-    for (const auto &constant : plan_->constants)
-        if (Access::node(constant)->uses() != 1) // that of the handle that the trace and the plan share
-            trace_.reject("keeps a tensor of the host's data in a variable outside",
-                          from_ir(Access::node(constant)->loc));
+    for (const auto &constant : plan_->constants) {
+        // One use is that of the handle that the trace and the plan share; runs on their way have others.
+        const Node *const node = Access::node(constant);
+        const uint32_t by_flights = uses_by_flights(node);
+        if (node->uses() > 1 + by_flights)
+            trace_.reject("keeps a tensor of the host's data in a variable outside", from_ir(node->loc));
+    }
     return trace_.rejected() ? nullptr : std::move(plan_);
 }
 

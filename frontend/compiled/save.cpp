@@ -193,6 +193,10 @@ private:
         add_words(plan, to);
         for (const CompiledPlan::Operation &operation : plan.operations)
             to.operations.push_back({std::string(ir::name(operation.op)), operation.loc});
+        for (const ir::SavedTensor &argument : to.arguments)
+            code_.add_device(argument.type.device);
+        for (const ir::TensorType &result : to.results)
+            code_.add_device(result.device);
         to.graph = engine::graph_text(*plan.executable);
         to.variants = code_.variants_of(*plan.executable, to.words);
     }

@@ -23,23 +23,23 @@ ExecutablePtr ProgramCache::find(std::span<const uint64_t> key, uint64_t hash, u
     return it->second.executable;
 }
 
-/// Down to three quarters of the limit, so that it does not run at every new program. What is forgotten is
-/// destroyed by the caller, without the lock: that may wait for a device.
+/// Down to three quarters of the limits, so that it does not run at every new program; the newest stays. What
+/// is forgotten is destroyed by the caller, without the lock: that may wait for a device.
 std::vector<ExecutablePtr> ProgramCache::forget_oldest() {
-    std::vector<uint64_t> ages;
-    for (const auto &[hash, entry] : entries_)
-        ages.push_back(entry.used);
-    const auto cut = ages.begin() + static_cast<ptrdiff_t>(ages.size() - limit_ / 4 * 3);
-    std::ranges::nth_element(ages, cut);
-    const uint64_t oldest_kept = *cut;
+    std::vector<Map::iterator> oldest_first;
+    for (auto it = entries_.begin(); it != entries_.end(); ++it)
+        if (it->second.executable && it->second.used != clock_)
+            oldest_first.push_back(it);
+    std::ranges::sort(oldest_first, {}, [](const Map::iterator &it) { return it->second.used; });
     std::vector<ExecutablePtr> forgotten;
-    forgotten.reserve(entries_.size());
-    std::erase_if(entries_, [&](auto &item) {
-        const bool old = item.second.executable && item.second.used < oldest_kept;
-        if (old)
-            forgotten.push_back(std::move(item.second.executable));
-        return old;
-    });
+    forgotten.reserve(oldest_first.size());
+    for (const Map::iterator it : oldest_first) {
+        if (entries_.size() <= limit_ / 4 * 3 && words_ <= words_limit_ / 4 * 3)
+            break;
+        words_ -= it->second.key.size();
+        forgotten.push_back(std::move(it->second.executable));
+        entries_.erase(it);
+    }
     return forgotten;
 }
 
@@ -50,6 +50,7 @@ void ProgramCache::clear() {
     std::erase_if(entries_, [&](auto &item) {
         if (!item.second.executable)
             return false;
+        words_ -= item.second.key.size();
         forgotten.push_back(std::move(item.second.executable));
         return true;
     });

@@ -16,10 +16,13 @@ class Executable;
 using ExecutablePtr = std::shared_ptr<const Executable>;
 
 /// Keys are words; equal words are the same program for the same `target` (a number of the caller's).
-/// Bounded: of more than `limit` Programs those not used for longest are forgotten. Any thread.
+/// Bounded: of more than `limit` Programs, or of more than `words` words of their keys, those not used for
+/// longest are forgotten. A Program takes some 20 KiB and 0.14 for each word (training steps of 5 to 80
+/// layers, by resident memory), so that these are some 700 MB at most. Any thread.
 class ProgramCache {
 public:
-    explicit ProgramCache(size_t limit = 4096) : limit_(limit) {}
+    explicit ProgramCache(size_t limit = 4096, size_t words = size_t{4} << 20)
+        : limit_(limit), words_limit_(words) {}
 
     ExecutablePtr find(std::span<const uint64_t> key, uint64_t hash, uint32_t target = 0);
     /// Calls make() and stores what it gives, unless another thread is at it: then waits for that one. A
@@ -50,7 +53,8 @@ private:
     Map entries_;
     uint64_t clock_ = 0;
     std::atomic<int64_t> hits_{0}; ///< written under the mutex
-    const size_t limit_;
+    size_t words_ = 0;             ///< of all keys
+    const size_t limit_, words_limit_;
 };
 
 template <class F>
@@ -65,6 +69,7 @@ ExecutablePtr ProgramCache::find_or_make(std::span<const uint64_t> key, uint64_t
         made_.wait(lock);
     }
     entries_.emplace(mixed(hash, target), Entry{{key.begin(), key.end()}, target, nullptr, ++clock_});
+    words_ += key.size();
     lock.unlock();
     ExecutablePtr executable;
     try {
@@ -72,6 +77,7 @@ ExecutablePtr ProgramCache::find_or_make(std::span<const uint64_t> key, uint64_t
     } catch (...) {
         lock.lock();
         entries_.erase(locate(key, hash, target));
+        words_ -= key.size();
         made_.notify_all();
         throw;
     }
@@ -79,7 +85,7 @@ ExecutablePtr ProgramCache::find_or_make(std::span<const uint64_t> key, uint64_t
     locate(key, hash, target)->second.executable = executable;
     made_.notify_all();
     std::vector<ExecutablePtr> forgotten;
-    if (entries_.size() > limit_)
+    if (entries_.size() > limit_ || words_ > words_limit_)
         forgotten = forget_oldest();
     lock.unlock();
     return executable;

@@ -23,6 +23,7 @@ enum class Means : uint8_t {
     RebuildTensor,
     RebuildParameter,
     OrderedDict,
+    Counter,
     Size,
     Device,
     StorageType,
@@ -38,6 +39,7 @@ constexpr Global kGlobals[] = {
     {"torch._utils._rebuild_tensor_v2", Means::RebuildTensor},
     {"torch._utils._rebuild_parameter", Means::RebuildParameter},
     {"collections.OrderedDict", Means::OrderedDict},
+    {"collections.Counter", Means::Counter}, // of a MultiStepLR's milestones
     {"torch.Size", Means::Size},
     {"torch.device", Means::Device},
     {"torch.BoolStorage", Means::StorageType, DType::Bool},
@@ -63,6 +65,8 @@ constexpr Global kGlobals[] = {
 };
 
 using Ref = uint32_t;
+
+constexpr int64_t kMostCounted = int64_t{1} << 20;
 
 struct Node {
     Is is = Is::None;
@@ -416,6 +420,20 @@ private:
             check(arguments.empty());
             push_items(Is::Dict, {});
             return;
+        case Means::Counter: { // as the list of what it counts
+            check(arguments.size() == 1);
+            const std::vector<Ref> counts = expect(arguments[0], Is::Dict, "a Counter's counts").items;
+            std::vector<Ref> counted;
+            for (size_t i = 0; i < counts.size(); i += 2) {
+                const int64_t times = expect(counts[i + 1], Is::Int, "a Counter's count").number;
+                if (times < 0 || times > kMostCounted - static_cast<int64_t>(counted.size()))
+                    fail(fmt::format("has a Counter with the count {}; {} are read in all", times,
+                                     kMostCounted));
+                counted.insert(counted.end(), static_cast<size_t>(times), counts[i]);
+            }
+            push_items(Is::List, std::move(counted));
+            return;
+        }
         case Means::Size:
             check(arguments.size() == 1);
             sizes(arguments[0], "a Size");

@@ -63,6 +63,37 @@ private:
     size_t at_ = 0;
 };
 
+/// All that options say.
+class AllNumbers final : public OptionVisitor {
+public:
+    explicit AllNumbers(OptimizerOptions &options) { options.each(*this); }
+    void visit(const char *, double &value) override { all_.push_back(value); }
+    void visit(const char *, bool &value) override { all_.push_back(value ? 1 : 0); }
+    void visit(const char *, int64_t &value) override { all_.push_back(static_cast<double>(value)); }
+    void visit(const char *, Betas &value) override {
+        all_.push_back(std::get<0>(value));
+        all_.push_back(std::get<1>(value));
+    }
+    void visit(const char *, std::vector<double> &value) override {
+        all_.insert(all_.end(), value.begin(), value.end());
+    }
+    bool operator==(const AllNumbers &other) const { return all_ == other.all_; }
+
+private:
+    std::vector<double> all_;
+};
+
+constexpr const char *kChangesOptions = "changes an optimizer's options, which can be done outside";
+
+/// Whoever has these may change them. A replay would not: where they are others when the function that is
+/// being recorded ends, it is not kept.
+void note_options(const std::shared_ptr<OptimizerOptions> &options, Location loc) {
+    at_end_of_recording([loc, before = AllNumbers(*options), now = std::weak_ptr(options)] {
+        if (const auto options = now.lock(); options && AllNumbers(*options) != before)
+            keep_uncompiled(kChangesOptions, loc);
+    });
+}
+
 } // namespace
 
 double OptimizerOptions::get_lr() const {
@@ -93,7 +124,14 @@ OptimizerParamGroup &OptimizerParamGroup::operator=(OptimizerParamGroup other) n
 OptimizerParamGroup::~OptimizerParamGroup() = default;
 
 OptimizerOptions &OptimizerParamGroup::options(Location loc) {
-    return const_cast<OptimizerOptions &>(std::as_const(*this).options(loc)); // NOLINT: of this one
+    const OptimizerOptions &options = std::as_const(*this).options(loc);
+    if (is_recording())
+        note_options(options_, loc);
+    return const_cast<OptimizerOptions &>(options); // NOLINT: of this one
+}
+void OptimizerParamGroup::set_options(std::unique_ptr<OptimizerOptions> options) {
+    keep_uncompiled(kChangesOptions, {});
+    options_ = std::move(options);
 }
 const OptimizerOptions &OptimizerParamGroup::options(Location loc) const {
     if (!options_)
@@ -165,6 +203,8 @@ void Optimizer::add_param_group(OptimizerParamGroup group, Location loc) {
                          loc);
     group.options_->check(loc);
     group.states_.assign(group.params_.size(), {});
+    if (!groups_.empty())
+        host_state_changed(); // functions that were compiled before step those groups alone
     groups_.push_back(std::move(group));
 }
 
@@ -332,7 +372,7 @@ std::shared_ptr<StepNumbers> Optimizer::prepare_replays(const std::vector<Change
         step->parameters.push_back({change.group, change.index, change.is_new});
     Settings settings(step->settings, false);
     for (OptimizerParamGroup &group : groups_)
-        group.options().each(settings);
+        group.options_->each(settings);
     on_replay([this, step] { replay(*step); }, [this, step] { take_back(*step); });
     return step;
 }
@@ -388,7 +428,7 @@ void Optimizer::replay(StepNumbers &step) {
     };
     Settings settings(step.settings, true);
     for (OptimizerParamGroup &group : groups_)
-        group.options().each(settings);
+        group.options_->each(settings);
     if (settings.differ())
         refuse();
     step.numbers.clear();
@@ -408,7 +448,7 @@ void Optimizer::replay(StepNumbers &step) {
         change.skipped = state.skipped;
         change.number_now = state.number_now;
         change.shares_numbers = at.shares_numbers;
-        Update update(change, group.options(), numbers, {});
+        Update update(change, *group.options_, numbers, {});
         rule_.update(update);
         state.number = change.number;
         ++state.step;

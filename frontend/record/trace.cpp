@@ -105,6 +105,10 @@ void Trace::note_work(std::function<void()> work_of_host, std::function<void()> 
     noted([&] { work.push_back({std::move(work_of_host), std::move(undo)}); });
 }
 
+void Trace::note_end(std::function<void()> check) noexcept {
+    noted([&] { at_end.push_back(std::move(check)); });
+}
+
 void Trace::note_on_host(double number) noexcept {
     noted([&] {
         if (!too_many_on_host() && std::ranges::find(on_host, number) == on_host.end())

@@ -89,6 +89,7 @@ public:
     void note_draw(int64_t words, uint64_t seed, uint64_t offset) noexcept;
     void note_number(Node *node, std::function<double()> again) noexcept;
     void note_work(std::function<void()> work, std::function<void()> undo) noexcept;
+    void note_end(std::function<void()> check) noexcept;
     void note_on_host(double number) noexcept;
     void note_limits(double number, double low, double high) noexcept;
     /// What was recorded is not kept, and why; the first reason stays.
@@ -111,6 +112,7 @@ public:
     std::vector<Draw> draws;
     std::vector<Number> numbers;
     std::vector<HostWork> work;
+    std::vector<std::function<void()>> at_end; ///< of the recording
     /// What the library has computed with on the host (record.h).
     std::vector<double> on_host;
     bool too_many_on_host() const { return on_host.size() == kMostOnHost; }

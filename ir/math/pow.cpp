@@ -173,8 +173,9 @@ Expr rsqrt(Expr x) {
 Expr pow(Expr x, Expr y) {
     const Expr a = abs(x);
     // A square is rounded once, as the product that `simplify` makes of it where it knows the exponent (S29).
-    const Expr magnitude = select(equal(y, 2.0), a * a, x.wide() ? magnitude_f64(a, y) : magnitude_f32(a, y));
-    return with_signs(x, y, magnitude);
+    // To the power of 1 it is the number itself, as there; of f32 the arithmetic gives that.
+    const Expr other = x.wide() ? select(equal(y, 1.0), a, magnitude_f64(a, y)) : magnitude_f32(a, y);
+    return with_signs(x, y, select(equal(y, 2.0), a * a, other));
 }
 
 Expr fast::pow(Expr x, Expr y) {

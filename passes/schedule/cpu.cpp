@@ -273,18 +273,19 @@ private:
         });
     }
 
-    /// Whether every loop of the phase has sums of at most one chunk. Only sums have chunks; a phase without
-    /// sums gives false, since the answer makes a kernel of its own class.
+    /// Whether every loop of the phase, those that others stand in too, has sums of at most one chunk. Only
+    /// sums have chunks; a phase without sums gives false, since the answer makes a kernel of its own class.
     bool reduces_one_chunk(const Phase &phase) const {
         bool sums = false;
         for (const Stmt &stmt : phase.body) {
             if (stmt.kind != Stmt::Loop)
                 continue;
-            const Loop &loop = innermost(kernel_.loops[stmt.id]);
-            sums = sums || loop.chunk > 0;
-            for (const LoweredSegment &segment : step_.segments)
-                if (split_ || extent(segment, loop.axis) > chunk_of(loop.order))
-                    return false;
+            for (const Loop *loop = &kernel_.loops[stmt.id]; loop; loop = inside(*loop)) {
+                sums = sums || loop->chunk > 0;
+                for (const LoweredSegment &segment : step_.segments)
+                    if (split_ || extent(segment, loop->axis) > chunk_of(loop->order))
+                        return false;
+            }
         }
         return sums;
     }
@@ -412,9 +413,14 @@ private:
         return split_ && &phase == &kernel_.phases[0] ? kPartialColumnBlock : kColumnBlock;
     }
 
-    const Loop &innermost(const Loop &loop) const {
+    /// The loop that stands in this one, or null.
+    const Loop *inside(const Loop &loop) const {
         const auto inner = std::ranges::find(loop.body, Stmt::Loop, &Stmt::kind);
-        return inner == loop.body.end() ? loop : innermost(kernel_.loops[inner->id]);
+        return inner == loop.body.end() ? nullptr : &kernel_.loops[inner->id];
+    }
+    const Loop &innermost(const Loop &loop) const {
+        const Loop *const inner = inside(loop);
+        return inner ? innermost(*inner) : loop;
     }
 
     // --- products

@@ -153,4 +153,18 @@ TEST(Gradients, HaveTheDtypeOfTheirTensorAndHalfTypesAreComputedInF32) {
     EXPECT_NEAR(x.grad().item<double>(), 1 - t * t, 1e-6);
 }
 
+/// The exponent is what its dtype makes of the number, in the gradient as in the result (S66).
+TEST(Gradients, ExponentsOfHalfTypesAreThoseOfTheResult) {
+    for (const lz::DType dtype : {lz::f16, lz::bf16}) {
+        const auto gradient = [&](auto power) {
+            Tensor x = lz::tensor({0.3, 0.7, 5.3}).to(dtype).requires_grad_();
+            power(x).sum().backward();
+            return x.grad().to(lz::f64).to_vector<double>();
+        };
+        const Tensor exponent = lz::full({}, 1.7, {.dtype = dtype}).eval();
+        EXPECT_EQ(gradient([](const Tensor &x) { return x.pow(1.7); }),
+                  gradient([&](const Tensor &x) { return lz::pow(x, exponent); }));
+    }
+}
+
 } // namespace

@@ -125,5 +125,34 @@ TEST_F(DevicesPrograms, AnyThreadMayCall) {
         thread.join();
 }
 
+TEST_F(DevicesPrograms, TensorsMayBeWhereNothingIsComputed) {
+    const auto f =
+        compile([](const Tensor &x, const Tensor &y, const Tensor &) { return Tensors{x * 2, y}; });
+    const Tensor x = ones({3}), y = full({2}, 3, {.device = first_}), z = ones({1}, {.device = second_});
+    for (int call = 0; call < 3; ++call)
+        f(x, y, z);
+    save_program(file_, f);
+    const Tensors results = load_program(file_)({x, y, z});
+    EXPECT_EQ(results[0].to_vector<float>(), (std::vector<float>{2, 2, 2}));
+    EXPECT_EQ(results[1].cpu().to_vector<float>(), (std::vector<float>{3, 3}));
+}
+
+TEST_F(DevicesPrograms, DataOfTheHostIsNobodysWhileARunIsOnItsWay) {
+    const auto f = compile(
+        [&](const Tensor &x) { return (x * tensor({1.0, 2.0, 3.0}, {.device = first_})).sort().values; });
+    const Tensor x = ones({3}, {.device = first_});
+    for (int call = 0; call < 40; ++call)
+        f(x);
+    EXPECT_EQ(f.stats().uncompiled, 0) << f.stats().why;
+    Tensor kept;
+    const auto keeps = compile([&](const Tensor &in) {
+        kept = tensor({1.0, 2.0, 3.0}, {.device = first_});
+        return (in * kept).sort().values;
+    });
+    for (int call = 0; call < 5; ++call)
+        keeps(x);
+    EXPECT_EQ(keeps.stats().replays, 0);
+}
+
 } // namespace
 } // namespace lz::test

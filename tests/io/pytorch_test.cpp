@@ -193,4 +193,12 @@ TEST(Pytorch, HostilePicklesSayWhatIsWrong) {
                 HasSubstr("64-bit number"));
 }
 
+/// A MultiStepLR keeps its milestones as a Counter: 4 twice, 2 once.
+TEST(Pytorch, ACounterIsTheListOfWhatItCounts) {
+    const StateDict dict = lz::load(input("multi_step.pt"));
+    EXPECT_EQ(dict.at("schedule.milestones").to_vector<int64_t>(), (std::vector<int64_t>{4, 4, 2}));
+    EXPECT_EQ(dict.at("schedule.last_epoch").item<int64_t>(), 3);
+    EXPECT_EQ(dict.at("epoch").item<int64_t>(), 3);
+}
+
 } // namespace

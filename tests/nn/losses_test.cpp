@@ -189,6 +189,31 @@ TEST(Losses, OfHalfTypesAreComputedInF32AndRoundedOnce) {
     EXPECT_EQ(F::smooth_l1_loss(many, lz::zeros_like(many), Reduction::Mean, 100).item<float>(), 2);
 }
 
+TEST(Losses, LengthsOfCosinesAreThoseOfWhatIsBroadcast) {
+    const Tensor a = lz::tensor({{1.0, 2.0, 3.0}, {4.0, 5.0, 6.0}}), b = lz::tensor({{2.0}, {3.0}}),
+                 c = lz::tensor({1.0, 0.0, 2.0});
+    // PyTorch 2.15.
+    expect_near(F::cosine_similarity(a, b, 1), {0.9258201, 0.98692757}, 1e-6);
+    expect_near(F::cosine_similarity(a, c, 0), {0.8574929, 0, 0.9486833}, 1e-6);
+    expect_near(F::cosine_similarity(a, c.view({1, 3}), 0), {0.8574929, 0, 0.9486833}, 1e-6);
+    expect_near(F::cosine_similarity(a, c, 1), {0.83666, 0.8153742}, 1e-6);
+}
+
+TEST(Losses, GradientsOfInfiniteDifferencesAreThoseOfTheirSide) {
+    const double inf = std::numeric_limits<double>::infinity();
+    for (const bool huber : {true, false}) {
+        Tensor x = lz::tensor({inf, -inf, 3.0, 0.5, -1.0}).requires_grad_();
+        const Tensor zero = lz::zeros({5});
+        const Tensor losses =
+            huber ? F::huber_loss(x, zero, Reduction::None) : F::smooth_l1_loss(x, zero, Reduction::None);
+        losses.sum().backward();
+        EXPECT_EQ(floats(x.grad()), (std::vector<float>{1, -1, 1, 0.5, -1}));
+        EXPECT_EQ(floats(losses.detach()).at(2), 2.5F);
+        EXPECT_EQ(floats(losses.detach()).at(0), std::numeric_limits<float>::infinity());
+    }
+    EXPECT_EQ(F::huber_loss(lz::tensor({4.0}), lz::zeros({1}), Reduction::Sum, inf).item<double>(), 8);
+}
+
 TEST(Losses, WeightsOfClassesCountInGradientsOfGradients) {
     const lz::DefaultDTypeGuard doubles(lz::f64);
     const Tensor x = lz::tensor({{0.5, -1.0, 0.25}, {1.5, 0.0, -0.5}}, {.requires_grad = true});

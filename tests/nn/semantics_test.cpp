@@ -209,4 +209,25 @@ TEST(Semantics, S74_a_module_on_two_gpus_trains) {
     EXPECT_EQ(losses[0], losses[1]); // to the bit, S29
 }
 
+TEST(Semantics, S91_a_module_that_takes_the_place_of_another_one_is_seen) {
+    nn::Linear layer(2, 2);
+    const std::vector<Tensor> kept = layer->parameters(); // as an optimizer does
+    const auto f = lz::compile([&](const Tensor &x) {
+        const lz::NoGradGuard no_grad;
+        return layer(x);
+    });
+    const Tensor x = lz::ones({1, 2});
+    for (int i = 0; i < 12; ++i) {
+        if (i == 4)
+            layer = nn::Linear(2, 2);
+        if (i == 8) {
+            const nn::Linear other(2, 2);
+            layer = other;
+        }
+        const lz::NoGradGuard no_grad;
+        EXPECT_TRUE(lz::equal(f(x), layer(x))) << i;
+    }
+    EXPECT_GT(f.stats().replays, 3) << f.stats().why;
+}
+
 } // namespace

@@ -378,4 +378,83 @@ TEST(Optimizers, ParametersMayBeOnSeveralDevices) {
     EXPECT_EQ(other.state_dict().at("state.2.exp_avg").device(), lz::Device::cpu());
 }
 
+TEST(Optimizers, OptionsThatACompiledStepChangesAreChangedAtEachCall) {
+    const Tensor x = lz::ones({1, 4});
+    const auto bits = [&](auto change, bool compiled) {
+        lz::manual_seed(1);
+        std::vector<Tensor> parameters = {parameter({4, 3})};
+        optim::SGD optimizer(parameters, 0.5);
+        const auto step = [&](double lr) {
+            optimizer.zero_grad();
+            lz::matmul(x, parameters[0]).square().sum().backward();
+            change(optimizer, lr, false);
+            optimizer.step();
+            change(optimizer, lr, true);
+        };
+        const auto replayed = lz::compile(step);
+        for (int i = 0; i < 14; ++i)
+            compiled ? replayed(0.01 + 0.001 * i) : step(0.01 + 0.001 * i);
+        if (compiled) {
+            EXPECT_EQ(replayed.stats().replays, 0);
+            EXPECT_NE(
+                replayed.stats().why.find("changes an optimizer's options, which can be done outside, at "
+                                          "optimizer_test.cpp:"),
+                std::string::npos)
+                << replayed.stats().why;
+        }
+        return doubles(parameters[0]);
+    };
+    const auto by_base = [](optim::Optimizer &o, double lr, bool after) {
+        if (!after)
+            o.param_groups()[0].options().set_lr(lr);
+    };
+    const auto as_libtorch = [](optim::Optimizer &o, double, bool after) {
+        auto &options = static_cast<optim::SGDOptions &>(o.param_groups()[0].options());
+        if (after)
+            options.lr(options.lr() * 0.75);
+    };
+    const auto by_other_options = [](optim::Optimizer &o, double lr, bool after) {
+        if (!after)
+            o.param_groups()[0].set_options(std::make_unique<optim::SGDOptions>(lr));
+    };
+    EXPECT_EQ(bits(by_base, true), bits(by_base, false));
+    EXPECT_EQ(bits(as_libtorch, true), bits(as_libtorch, false));
+    const auto by_options = bits(by_base, false);
+    std::vector<Tensor> parameters = {parameter({2})};
+    optim::SGD other(parameters, 0.5);
+    const auto sets = lz::compile([&] { by_other_options(other, 0.25, false); });
+    for (int i = 0; i < 3; ++i)
+        sets();
+    EXPECT_EQ(sets.stats().replays, 0);
+    // To look at them is no change.
+    const auto looks = lz::compile([&](const Tensor &in) {
+        other.zero_grad();
+        (in * parameters[0]).sum().backward();
+        other.step();
+        return in * other.param_groups()[0].options().get_lr();
+    });
+    for (int i = 0; i < 6; ++i)
+        looks(lz::ones({2}));
+    EXPECT_GT(looks.stats().replays, 0) << looks.stats().why;
+}
+
+TEST(Optimizers, CompiledStepsSeeGroupsThatAreAddedAndParametersThatNobodyUses) {
+    std::vector<Tensor> used = {parameter({3})}, unused = {parameter({2})}, later = {parameter({3})};
+    optim::SGD optimizer(std::vector{used[0], unused[0]}, 0.1);
+    const auto step = lz::compile([&](const Tensor &x) {
+        optimizer.zero_grad();
+        (x * used[0] * later[0]).square().sum().backward();
+        optimizer.step();
+    });
+    for (int i = 0; i < 6; ++i)
+        step(lz::ones({3}));
+    EXPECT_GT(step.stats().replays, 2) << step.stats().why;
+    const std::vector<double> before = doubles(later[0]);
+    optimizer.add_param_group({later});
+    for (int i = 0; i < 6; ++i)
+        step(lz::ones({3}));
+    EXPECT_NE(doubles(later[0]), before);
+    EXPECT_GT(step.stats().replays, 4) << step.stats().why;
+}
+
 } // namespace

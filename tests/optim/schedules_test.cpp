@@ -296,4 +296,21 @@ TEST(Schedules, WhatMakesNoSenseIsRefused) {
     refused([&] { cycle.step(); }, "this would be step 3, and total_steps is 2");
 }
 
+TEST(Schedules, MilestonesOfAStateMayComeInAnyOrder) {
+    std::vector<Tensor> parameters = {leaf(lz::ones({2}))};
+    SGD one(parameters, 0.5), other(parameters, 0.5);
+    MultiStepLR schedule(one, {2, 4, 4}, 0.5), loaded(other, {1, 2, 3}, 0.5);
+    lz::StateDict state;
+    for (const auto &[name, tensor] : schedule.state_dict())
+        state.insert(name, name == "milestones" ? lz::tensor({4.0, 4.0, 2.0}, {.dtype = lz::f64}) : tensor);
+    loaded.load_state_dict(state);
+    for (int i = 0; i < 6; ++i) {
+        schedule.step();
+        loaded.step();
+        EXPECT_EQ(loaded.get_last_lr(), schedule.get_last_lr()) << i;
+    }
+    loaded.step(3);
+    EXPECT_EQ(loaded.get_last_lr(), std::vector<double>{0.25});
+}
+
 } // namespace

@@ -499,6 +499,26 @@ TEST(Semantics, S07_peers_may_be_mixed_while_access_is_enabled) {
     EXPECT_THROW(floats(x + y), lz::DeviceError);
 }
 
+TEST(Semantics, S44_backward_of_operands_of_peers_runs_where_the_forward_did) {
+    LZ_NEEDS_GPUS(2);
+    lz::cuda::enable_peer_access(kGpu0, kGpu1);
+    for (const auto &[name, function] :
+         {std::pair<const char *, lz::Tensor (*)(const lz::Tensor &, const lz::Tensor &)>{
+              "maximum", [](const lz::Tensor &a, const lz::Tensor &b) { return lz::maximum(a, b); }},
+          {"minimum", [](const lz::Tensor &a, const lz::Tensor &b) { return lz::minimum(a, b); }},
+          {"atan2", [](const lz::Tensor &a, const lz::Tensor &b) { return lz::atan2(a, b); }},
+          {"pow", [](const lz::Tensor &a, const lz::Tensor &b) { return lz::pow(a, b); }}}) {
+        const auto gradients = [&](const lz::Device &first, const lz::Device &second) {
+            lz::Tensor x = lz::full({3}, 0.5, {.device = first}).requires_grad_();
+            lz::Tensor y = lz::full({3}, 2.0, {.device = second}).requires_grad_();
+            function(x, y).sum().backward();
+            return std::pair(floats(x.grad()), floats(y.grad()));
+        };
+        EXPECT_EQ(gradients(kGpu0, kGpu1), gradients(lz::Device::cpu(), lz::Device::cpu())) << name;
+    }
+    lz::cuda::disable_peer_access(kGpu0, kGpu1);
+}
+
 TEST(Semantics, S07_peer_access_has_a_direction) {
     LZ_NEEDS_GPUS(2);
     const Tensor x = lz::full({5}, 1.0, {.device = kGpu0}), y = lz::full({5}, 2.0, {.device = kGpu1});

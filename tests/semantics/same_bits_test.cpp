@@ -199,6 +199,16 @@ TEST_P(SameBits, S29_on_one_thread_and_many) {
     lz::set_num_threads(before);
 }
 
+/// Whether `simplify` sees the exponent or not.
+TEST(Semantics, S29_a_number_to_the_power_of_1_is_the_number) {
+    for (const lz::DType dtype : {lz::f16, lz::bf16, lz::f32, lz::f64}) {
+        const Tensor x = input({20000}, 21, dtype), ones = lz::ones({20000}, {.dtype = dtype});
+        lz::sync();
+        EXPECT_TRUE(lz::equal(lz::pow(x, 1.0), x)) << lz::name(dtype);
+        EXPECT_TRUE(lz::equal(lz::pow(x, ones), x)) << lz::name(dtype);
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Semantics, SameBits, testing::Range(size_t{0}, corpus().size()),
                          [](const auto &param) { return std::string(corpus()[param.param].name); });
 
@@ -218,6 +228,16 @@ const std::vector<Case> &small_programs() {
              const Tensor x = input({1500}, 3), h = input({3, 257}, 4, lz::f16),
                           b = input({9, 31}, 5, lz::bf16);
              return std::vector{x.sum(), (x * x).mean(), h.sum(1), h.sum(0), b.sum(), b.max(0).values};
+         }},
+        {"sums_over_axes_apart", // of more elements than a chunk of the outer loop has
+         [](const Cut &) {
+             std::vector<Tensor> sums;
+             for (const int64_t n : {128, 129, 130, 257}) {
+                 const Tensor x = input({n, 4, 3}, 11), y = input({n, 2, 2}, 12, lz::f64);
+                 sums.insert(sums.end(), {x.sum({0, 2}), x.var({0, 2}), lz::logsumexp(x, {0, 2}),
+                                          (x * x).mean({0, 2}), y.sum({0, 2}), y.prod(0)});
+             }
+             return sums;
          }},
         {"integers",
          [](const Cut &) {

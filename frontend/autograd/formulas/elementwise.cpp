@@ -1,18 +1,30 @@
 #include "frontend/autograd/formulas.h"
 
+#include "ir/interpreter/tensor.h"
+
 #include <optional>
 
 namespace lz::detail {
 namespace {
 
-/// A number that the frontend wrote, as the exponent of `pow(x, 2)` is.
+/// A number that the frontend wrote, as the exponent of `pow(x, 2)` is: the one that its dtype makes of it.
 std::optional<double> literal_value(const Value &x) {
     Node *n = Access::node(x.tensor());
     if (n->op == Op::Cast && n->pending())
         n = n->operand_data()[0];
     if (n->op != Op::Literal || n->num_structural == 0 || !ir::is_float(n->type.dtype))
         return std::nullopt;
-    return n->attrs().scalar_as_double(ir::attr::kMakerValue, n->type.dtype);
+    return ir::round_to(x.type().dtype, n->attrs().scalar_as_double(ir::attr::kMakerValue, n->type.dtype));
+}
+
+/// y on the device of x. An operation may read an operand of a peer, but what is computed of that alone would
+/// be the peer's work, which may not be able to read the rest.
+Value beside(const Value &y, const Value &x) {
+    const ir::TensorType &type = y.type();
+    const ir::Device device = x.type().device;
+    if (type.device == device || (type.device == ir::kCpu && type.shape.rank() == 0))
+        return y;
+    return {y.tensor().to(from_ir(device), y.loc()), y.loc()};
 }
 
 } // namespace
@@ -25,12 +37,13 @@ Value pow_of_base(const Value &g, const Value &x, const Value &y) {
             return g;
         return g * (*power == 2 ? 2 * x : *power * pow(x, *power - 1));
     }
-    return where(y == 0, 0, g * (y * pow(x, y - 1)));
+    const Value power = beside(y, x);
+    return where(power == 0, 0, g * (power * pow(x, power - 1)));
 }
 
 Value over_squares(const Value &a, const Value &x, const Value &y) {
     const Value squares = x * x + y * y;
-    return where(squares == 0, 0, a / where(squares == 0, 1, squares));
+    return where(squares == 0, 0, beside(a, squares) / where(squares == 0, 1, squares));
 }
 
 Value pow_of_exponent(const Value &g, const Value &x, const Value &y, const Value &out) {

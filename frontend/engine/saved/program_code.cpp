@@ -62,6 +62,7 @@ struct ProgramCode::Impl {
                                 ir::IsaLevel level, const codegen::Compiler *host);
     const std::vector<Maker> &cuda_makers(ir::Device device);
     uint32_t number_of(const std::string &key, Missing missing);
+    void add_device(ir::Device device);
     void add_devices(const ir::Program &program);
     void add_library(const ir::Program &program, std::span<const int64_t> words);
     void compile_missing();
@@ -151,22 +152,22 @@ ir::SavedVariant ProgramCode::Impl::variant_of(const ir::Program &program, std::
     return variant;
 }
 
+void ProgramCode::Impl::add_device(ir::Device device) {
+    if (device == ir::kCpu || gpus.contains(device.index))
+        return;
+    const ir::DeviceProperties properties = devices().backend(device).properties();
+    gpus[device.index] = {device, !properties.cuda,
+                          properties.cuda ? static_cast<uint32_t>(properties.cuda->sm) : 0, properties.name};
+}
+
 void ProgramCode::Impl::add_devices(const ir::Program &program) {
-    const auto add = [&](ir::Device device) {
-        if (device == ir::kCpu || gpus.contains(device.index))
-            return;
-        const ir::DeviceProperties properties = devices().backend(device).properties();
-        gpus[device.index] = {device, !properties.cuda,
-                              properties.cuda ? static_cast<uint32_t>(properties.cuda->sm) : 0,
-                              properties.name};
-    };
     for (const ir::Step &step : program.steps)
-        add(step.device);
+        add_device(step.device);
     for (const ir::BufferDesc &buffer : program.buffers)
-        add(buffer.device);
+        add_device(buffer.device);
     for (const ir::ArenaDesc &arena : program.arenas) {
-        add(arena.device);
-        add(arena.home_device);
+        add_device(arena.device);
+        add_device(arena.home_device);
     }
 }
 
@@ -211,6 +212,10 @@ std::vector<ir::SavedVariant> ProgramCode::variants_of(const Executable &executa
     if (own != ir::IsaLevel::V3)
         add(ir::IsaLevel::V3);
     return variants;
+}
+
+void ProgramCode::add_device(ir::Device device) {
+    impl_->add_device(device);
 }
 
 void ProgramCode::give(ir::SavedProgram &file) {

@@ -24,6 +24,8 @@ public:
     /// are what NVRTC makes for the device, and PTX, which newer ones run. `words` are the Program's runtime
     /// words. Throws Failure(Compile) where there is no compiler or no such code, and what the passes throw.
     std::vector<ir::SavedVariant> variants_of(const Executable &executable, std::span<const int64_t> words);
+    /// A device that the file names, because tensors are there, whether a Program uses it or not.
+    void add_device(ir::Device device);
     /// Puts it into a file. Once, at the end.
     void give(ir::SavedProgram &file);
 

@@ -97,6 +97,9 @@ LZ_API Tensor replayed_number(double now, std::function<double()> again, const T
 /// While a function is recorded for `compile`: it does what no replay could do, and is not kept. `why` goes
 /// on after "it" in `CompiledStats::why`.
 LZ_API void keep_uncompiled(const char *why, Location loc = Location::current());
+/// While a function is recorded for `compile`: `check` is called when the function has ended without an
+/// exception, and may call keep_uncompiled. Otherwise it does nothing.
+LZ_API void at_end_of_recording(std::function<void()> check);
 /// While a function is recorded for `compile`: what is recorded depends on these numbers otherwise than by
 /// computing with them as they are, negated, inverted or taken from 1 (`std::min(a, 1.0)`, a branch, a size).
 /// The function is then recorded for each value of an argument that is one of them. Otherwise it does
@@ -366,7 +369,9 @@ public:
     template <class... Args>
         requires std::is_invocable_v<F &, Args...>
     auto operator()(Args &&...args) const {
-        using Result = std::remove_cvref_t<std::invoke_result_t<F &, Args...>>;
+        // What `x[0]` and `x.at({...})` give is a part of a tensor; its value is the result.
+        using Given = std::remove_cvref_t<std::invoke_result_t<F &, Args...>>;
+        using Result = std::conditional_t<std::is_base_of_v<Tensor, Given>, Tensor, Given>;
         detail::CompiledArguments arguments;
         if constexpr (sizeof...(Args) > 0) {
             arguments.structure.push_back(

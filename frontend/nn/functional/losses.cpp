@@ -128,7 +128,8 @@ private:
 Tensor cosine_similarity(const Tensor &a, const Tensor &b, int64_t dim, double eps, Location loc) {
     loc = lz::detail::in_function("cosine_similarity", loc);
     const DType dtype = result_dtype({&a, &b}, "cosine_similarity", loc);
-    const Tensor x = widened(a, loc), y = widened(b, loc);
+    const std::vector<Tensor> both = broadcast_tensors({widened(a, loc), widened(b, loc)}, loc);
+    const Tensor &x = both[0], &y = both[1];
     const auto length = [&](const Tensor &v) {
         const Tensor squares = sum(square(v, loc), {dim}, true, std::nullopt, loc);
         return sqrt(maximum(squares, eps * eps, loc), loc);
@@ -151,6 +152,17 @@ Tensor l1_loss(const Tensor &x, const Tensor &target, Reduction reduction, Locat
     return reduced(abs(off, loc), reduction, dtype, "l1_loss", loc);
 }
 
+namespace {
+
+/// What of a size is up to the limit, and what is beyond. A square is taken of the former alone, and no
+/// branch is chosen: else the gradient of an infinite size would be NaN.
+std::pair<Tensor, Tensor> up_to(const Tensor &size, double limit, Location loc) {
+    const Tensor near = minimum(size, limit, loc);
+    return {near, sub(size, near, loc)};
+}
+
+} // namespace
+
 Tensor smooth_l1_loss(const Tensor &x, const Tensor &target, Reduction reduction, double beta, Location loc) {
     loc = lz::detail::in_function("smooth_l1_loss", loc);
     if (!(beta >= 0))
@@ -159,9 +171,9 @@ Tensor smooth_l1_loss(const Tensor &x, const Tensor &target, Reduction reduction
         return l1_loss(x, target, reduction, loc);
     const DType dtype = result_dtype({&x, &target}, "smooth_l1_loss", loc);
     const Tensor off = sub(widened(x, loc), widened(target, loc), loc), size = abs(off, loc);
-    const Tensor losses =
-        where(lt(size, beta, loc), mul(square(off, loc), 0.5 / beta, loc), sub(size, 0.5 * beta, loc), loc);
-    return reduced(losses, reduction, dtype, "smooth_l1_loss", loc);
+    const auto [near, rest] = up_to(size, beta, loc);
+    return reduced(add(mul(square(near, loc), 0.5 / beta, loc), rest, loc), reduction, dtype,
+                   "smooth_l1_loss", loc);
 }
 
 Tensor huber_loss(const Tensor &x, const Tensor &target, Reduction reduction, double delta, Location loc) {
@@ -170,8 +182,9 @@ Tensor huber_loss(const Tensor &x, const Tensor &target, Reduction reduction, do
         throw StateError(fmt::format("huber_loss: delta is {}; it is above 0", delta), loc);
     const DType dtype = result_dtype({&x, &target}, "huber_loss", loc);
     const Tensor off = sub(widened(x, loc), widened(target, loc), loc), size = abs(off, loc);
-    const Tensor losses = where(le(size, delta, loc), mul(square(off, loc), 0.5, loc),
-                                mul(sub(size, 0.5 * delta, loc), delta, loc), loc);
+    const auto [near, rest] = up_to(size, delta, loc);
+    const Tensor squares = mul(square(near, loc), 0.5, loc);
+    const Tensor losses = std::isinf(delta) ? squares : add(squares, mul(rest, delta, loc), loc);
     return reduced(losses, reduction, dtype, "huber_loss", loc);
 }
 

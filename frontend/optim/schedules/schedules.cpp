@@ -82,6 +82,7 @@ double MultiStepLR::closed_form(size_t group, Location) {
 void MultiStepLR::each(OptionVisitor &visitor) {
     LRScheduler::each(visitor);
     visitor.visit("milestones", milestones_);
+    std::ranges::sort(milestones_); // PyTorch's come in any order
     visitor.visit("gamma", gamma_);
 }
 

@@ -178,6 +178,15 @@ WatchedPtr watch_flight(const Recording &recording, std::unique_ptr<ir::Flight> 
     return watched;
 }
 
+uint32_t uses_by_flights(const Node *node) {
+    Flights &flights = Flights::get();
+    const std::lock_guard lock(flights.mutex);
+    uint32_t uses = 0;
+    for (const Watched *watched = flights.first.get(); watched; watched = watched->next.get())
+        uses += static_cast<uint32_t>(std::ranges::count(watched->inputs, node));
+    return uses;
+}
+
 void hand_over(WatchedPtr watched) noexcept {
     Flights &flights = Flights::get();
     const std::lock_guard lock(flights.mutex);

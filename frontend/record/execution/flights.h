@@ -21,6 +21,8 @@ using WatchedPtr = std::unique_ptr<Watched, WatchedDeleter>;
 /// `overwritten`: inputs that are lost by the run itself, after it has read them.
 WatchedPtr watch_flight(const Recording &recording, std::unique_ptr<ir::Flight> flight,
                         std::span<const uint32_t> overwritten);
+/// How many uses of a node are those of runs that were handed over, which read it.
+uint32_t uses_by_flights(const Node *node);
 /// Called when they are ready.
 void hand_over(WatchedPtr watched) noexcept;
 

@@ -50,6 +50,7 @@ public:
         bool argument; ///< a ready number on the CPU beside operands on a GPU: its value goes into `words`
                        ///< (S07)
         bool held;     ///< the recording has a use of it
+        bool for_versions = false; ///< wanted for keep_versions alone
     };
 
     /// A wanted reshape of an input: it gets the input's storage, and nothing is computed.

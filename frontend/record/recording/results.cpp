@@ -58,8 +58,10 @@ constexpr uint32_t kNeverDonated = UINT32_MAX / 2;
             kept[v->index] = true;
     for (size_t i = operations.size(); i-- > 0;)
         if (kept[operations[i].index] && !operations[i].argument) {
-            if (operations[i].node->projection > 0) // stored, because it cannot be computed alone
-                operations[i].node->inner_uses = 0;
+            if (Node *const node = operations[i].node; node->projection > 0) {
+                operations[i].for_versions = node->uses() <= node->inner_uses + (operations[i].held ? 1 : 0);
+                node->inner_uses = 0; // stored, because it cannot be computed alone
+            }
             for (const Node *operand : operations[i].node->read_operands())
                 kept[operand->index] = true;
         }

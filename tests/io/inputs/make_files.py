@@ -65,6 +65,12 @@ torch.save({
     "model": net.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 7, "best": 0.5, "name": "run",
     "done": False, "nothing": None, "sizes": [1, -2, 3], "pair": (2 ** 40, "x"), "shape": torch.Size([2, 3]),
 }, "checkpoint.pt")
+sgd = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], 0.1)
+schedule = torch.optim.lr_scheduler.MultiStepLR(sgd, [4, 2, 4], 0.5)  # kept as a Counter
+for _ in range(3):
+    sgd.step()
+    schedule.step()
+torch.save({"epoch": 3, "schedule": schedule.state_dict()}, "multi_step.pt")
 torch.save({"w": base}, "legacy.pt", _use_new_zipfile_serialization=False)
 
 

@@ -7,6 +7,7 @@
 ///     Net net;               // holds a NetImpl
 ///     lz::Tensor y = net(x); // net->forward(x), with hooks
 
+#include "lazuli/compiled.h"
 #include "lazuli/core/option.h"
 #include "lazuli/nn/module.h"
 
@@ -135,6 +136,21 @@ public:
         requires std::is_constructible_v<Contained, Sizes>
         : module_(std::make_shared<Contained>(Sizes(sizes))) {}
 
+    ModuleHolder(const ModuleHolder &) = default;
+    ModuleHolder(ModuleHolder &&) noexcept = default;
+    /// Holds what the other one holds. Compiled functions may have called the module that it held before:
+    /// they are recorded again.
+    ModuleHolder &operator=(const ModuleHolder &other) noexcept {
+        hold(other.module_);
+        return *this;
+    }
+    /// The same; the other one holds none then.
+    ModuleHolder &operator=(ModuleHolder &&other) noexcept {
+        hold(std::move(other.module_));
+        return *this;
+    }
+    ~ModuleHolder() = default;
+
     /// Calls it: its forward, with hooks. Messages have the line of the call where forward has a Location
     /// last.
     auto operator()(Location loc = Location::current()) const { return call_module(held(loc), loc); }
@@ -204,6 +220,12 @@ public:
     explicit operator bool() const noexcept { return !is_empty(); }
 
 private:
+    void hold(std::shared_ptr<Module> module) noexcept {
+        if (module_ && module_ != module)
+            host_state_changed();
+        module_ = std::move(module);
+    }
+
     Contained &held(Location loc) const {
         if (!module_) [[unlikely]]
             detail::throw_empty_holder(typeid(Contained), loc);

@@ -125,7 +125,7 @@ public:
     OptimizerOptions &options(Location loc = Location::current());
     const OptimizerOptions &options(Location loc = Location::current()) const;
     /// Other options, of the optimizer's kind.
-    void set_options(std::unique_ptr<OptimizerOptions> options) { options_ = std::move(options); }
+    void set_options(std::unique_ptr<OptimizerOptions> options);
     /// The learning rate that schedulers begin with: empty before the first scheduler.
     std::optional<double> initial_lr() const { return initial_lr_; }
     /// Sets it.
@@ -135,7 +135,7 @@ private:
     friend class Optimizer;
     friend class LBFGS;
     std::vector<Tensor> params_;
-    std::unique_ptr<OptimizerOptions> options_;
+    std::shared_ptr<OptimizerOptions> options_; ///< of this group alone
     std::optional<double> initial_lr_;
     std::vector<detail::ParameterState> states_; ///< one a parameter
 };
