@@ -128,7 +128,7 @@ TEST_F(DevicesPrograms, AnyThreadMayCall) {
 TEST_F(DevicesPrograms, TensorsMayBeWhereNothingIsComputed) {
     const auto f =
         compile([](const Tensor &x, const Tensor &y, const Tensor &) { return Tensors{x * 2, y}; });
-    const Tensor x = ones({3}), y = full({2}, 3, {.device = first_}), z = ones({1}, {.device = second_});
+    const Tensor x = ones({3}), y = full({2}, 3.0, {.device = first_}), z = ones({1}, {.device = second_});
     for (int call = 0; call < 3; ++call)
         f(x, y, z);
     save_program(file_, f);

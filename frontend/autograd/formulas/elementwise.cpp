@@ -14,7 +14,9 @@ std::optional<double> literal_value(const Value &x) {
         n = n->operand_data()[0];
     if (n->op != Op::Literal || n->num_structural == 0 || !ir::is_float(n->type.dtype))
         return std::nullopt;
-    return ir::round_to(x.type().dtype, n->attrs().scalar_as_double(ir::attr::kMakerValue, n->type.dtype));
+    const ir::DType dtype = n->type.dtype; // before the cast, which may be to a wider one
+    return ir::round_to(x.type().dtype,
+                        ir::round_to(dtype, n->attrs().scalar_as_double(ir::attr::kMakerValue, dtype)));
 }
 
 /// y on the device of x. An operation may read an operand of a peer, but what is computed of that alone would
