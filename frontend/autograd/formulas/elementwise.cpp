@@ -39,7 +39,7 @@ Value pow_of_base(const Value &g, const Value &x, const Value &y) {
             return g;
         return g * (*power == 2 ? 2 * x : *power * pow(x, *power - 1));
     }
-    const Value power = beside(y, x);
+    const Value power = beside(y, g);
     return where(power == 0, 0, g * (power * pow(x, power - 1)));
 }
 

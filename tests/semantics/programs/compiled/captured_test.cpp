@@ -1,4 +1,5 @@
-// S22, S90: compiled functions beside pending work, and what was moved from. (Variables that show another
+// S22, S90, S96: compiled functions beside pending work, what was moved from, versions that nobody keeps, and
+// parts of tensors as results. (Variables that show another
 // tensor later are told from the library's own only where that is a shared library: tests/project/variables.)
 #include "support.h"
 
@@ -49,6 +50,58 @@ TEST(CompiledCaptured, S90_a_compiled_function_that_was_moved_from_says_so) {
     EXPECT_THROW(f.clear(), StateError);
     EXPECT_EQ(first(g(ones({1}))), 2);
     EXPECT_EQ(first(copy(ones({1}))), 2);
+}
+
+TEST(CompiledCaptured, S96_versions_of_what_a_sort_orders_are_nobodys_variables) {
+    const Tensor x = rand({7, 3});
+    x.eval();
+    const auto same = [&](const char *what, auto function) {
+        const auto f = compile(function);
+        for (int i = 0; i < 5; ++i)
+            EXPECT_TRUE(lz::equal(f(x), function(x))) << what;
+        EXPECT_EQ(f.stats().replays, 3) << what << ": " << f.stats().why;
+    };
+    same("gathered", [](const Tensor &in) {
+        Tensor sorted = in.gather(0, in.argsort(0));
+        sorted += 1;
+        return sorted;
+    });
+    same("scattered", [](const Tensor &in) {
+        Tensor scattered = zeros({7, 3});
+        scattered.scatter_(0, in.argsort(0), in);
+        scattered += 1;
+        return scattered;
+    });
+    same("routed", [](const Tensor &in) {
+        Tensor weights = in.gather(1, in.topk(2, 1).indices);
+        weights /= weights.sum(1, true);
+        return weights;
+    });
+    // But one that is kept is found.
+    Tensor kept;
+    const auto keeps = compile([&](const Tensor &in) {
+        kept = in.argsort(0);
+        Tensor sorted = in.gather(0, kept);
+        sorted += 1;
+        return sorted;
+    });
+    for (int i = 0; i < 5; ++i)
+        keeps(x);
+    EXPECT_EQ(keeps.stats().replays, 0);
+}
+
+TEST(CompiledCaptured, S90_a_part_of_a_tensor_is_a_result_as_its_value) {
+    const auto row = compile([](const Tensor &x) { return x[0]; });
+    const auto columns = compile([](const Tensor &x) { return (x + 1).at({Slice(), Slice(1, 3)}); });
+    const auto picked = compile([](const Tensor &x, const Tensor &i) { return x.index({i}); });
+    const Tensor x = rand({3, 4}), i = tensor<int64_t>({2, 0});
+    for (int call = 0; call < 4; ++call) {
+        EXPECT_TRUE(lz::equal(row(x), x[0]));
+        EXPECT_TRUE(lz::equal(columns(x), (x + 1).at({Slice(), Slice(1, 3)})));
+        EXPECT_TRUE(lz::equal(picked(x, i), x.index({i})));
+    }
+    EXPECT_GT(row.stats().replays, 0) << row.stats().why;
+    EXPECT_GT(columns.stats().replays, 0) << columns.stats().why;
 }
 
 } // namespace

@@ -495,58 +495,6 @@ TEST(Compiled, S96_a_call_that_fails_leaves_everything_as_it_was) {
     EXPECT_THROW(compiled(ones({2, 3}), ones({1, 3})), Error); // a type error of the function's own
 }
 
-TEST(Compiled, S96_versions_of_what_a_sort_orders_are_nobodys_variables) {
-    const Tensor x = rand({7, 3});
-    x.eval();
-    const auto same = [&](const char *what, auto function) {
-        const auto f = compile(function);
-        for (int i = 0; i < 5; ++i)
-            EXPECT_TRUE(lz::equal(f(x), function(x))) << what;
-        EXPECT_EQ(f.stats().replays, 3) << what << ": " << f.stats().why;
-    };
-    same("gathered", [](const Tensor &in) {
-        Tensor sorted = in.gather(0, in.argsort(0));
-        sorted += 1;
-        return sorted;
-    });
-    same("scattered", [](const Tensor &in) {
-        Tensor scattered = zeros({7, 3});
-        scattered.scatter_(0, in.argsort(0), in);
-        scattered += 1;
-        return scattered;
-    });
-    same("routed", [](const Tensor &in) {
-        Tensor weights = in.gather(1, in.topk(2, 1).indices);
-        weights /= weights.sum(1, true);
-        return weights;
-    });
-    // But one that is kept is found.
-    Tensor kept;
-    const auto keeps = compile([&](const Tensor &in) {
-        kept = in.argsort(0);
-        Tensor sorted = in.gather(0, kept);
-        sorted += 1;
-        return sorted;
-    });
-    for (int i = 0; i < 5; ++i)
-        keeps(x);
-    EXPECT_EQ(keeps.stats().replays, 0);
-}
-
-TEST(Compiled, S90_a_part_of_a_tensor_is_a_result_as_its_value) {
-    const auto row = compile([](const Tensor &x) { return x[0]; });
-    const auto columns = compile([](const Tensor &x) { return (x + 1).at({Slice(), Slice(1, 3)}); });
-    const auto picked = compile([](const Tensor &x, const Tensor &i) { return x.index({i}); });
-    const Tensor x = rand({3, 4}), i = tensor<int64_t>({2, 0});
-    for (int call = 0; call < 4; ++call) {
-        EXPECT_TRUE(lz::equal(row(x), x[0]));
-        EXPECT_TRUE(lz::equal(columns(x), (x + 1).at({Slice(), Slice(1, 3)})));
-        EXPECT_TRUE(lz::equal(picked(x, i), x.index({i})));
-    }
-    EXPECT_GT(row.stats().replays, 0) << row.stats().why;
-    EXPECT_GT(columns.stats().replays, 0) << columns.stats().why;
-}
-
 TEST(Compiled, S97_threads_call_one_compiled_function) {
     const auto f = [](const Tensor &x) { return softmax(x * 3, 0).sum() + x; };
     const auto compiled = compile(f);
