@@ -34,7 +34,7 @@ ParameterScope::ParameterScope(Module &module, const StateDict &tensors, Locatio
                                 tensor.same_tensor(own.at(name)) ? Tensor() : autograd::alias(tensor, loc));
     for (auto &[mine, other] : exchanged_)
         if (other.defined())
-            swap_tensors(mine, other);
+            swap_tensors(mine, other, loc);
 }
 
 ParameterScope::~ParameterScope() {

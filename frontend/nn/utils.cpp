@@ -60,7 +60,8 @@ Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm, doub
         return zeros({}, {.device = Device::cpu()}, loc);
     const Device home = gradients[0].device(loc);
     std::vector<Tensor> norms;
-    for (const Tensor &vector : as_vectors(gradients, loc))
+    // The 0-norm counts gradients that are not all 0, as PyTorch's does: not their elements.
+    for (const Tensor &vector : norm_type == 0 ? gradients : as_vectors(gradients, loc))
         norms.push_back(norm(vector, norm_type, {}, false, loc).to(home, loc));
     const Tensor total = norm(stack(norms, 0, loc), norm_type, {}, false, loc);
     if (error_if_nonfinite) {

@@ -44,6 +44,15 @@ TEST(ClipGradNorm, ScalesAllGradientsToOneLength) {
     }
 }
 
+/// PyTorch 2.15: the 0-norm of the gradients' 0-norms.
+TEST(ClipGradNorm, OfOrderZeroCountsTheGradientsThatAreNotZero) {
+    std::vector<Tensor> parameters =
+        with_gradients({lz::tensor({{3.0, -4.0}, {0.0, 1.0}}), lz::zeros({5}), lz::tensor(12.0)});
+    EXPECT_EQ(utils::clip_grad_norm_(parameters, 1, 0).item<double>(), 2);
+    EXPECT_NEAR(parameters[0].grad().at({0, 1}).item<double>(), -4 / (2 + 1e-6), 1e-6);
+    EXPECT_NEAR(parameters[2].grad().item<double>(), 12 / (2 + 1e-6), 1e-6);
+}
+
 TEST(ClipGradNorm, IsRecordedAndWaitsForNothing) {
     const Tensor x = lz::ones({4}, {.requires_grad = true});
     x.eval();
