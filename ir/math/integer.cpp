@@ -87,12 +87,10 @@ Normal normalise(Expr a) {
     return {mantissa, exponent};
 }
 
-} // namespace
-
-Expr fmod(Expr x, Expr y) {
-    const Expr a = abs(x), d = abs(y);
+/// The remainder of a / d, neither of which is negative, whatever they are.
+Expr remainder_of_any(Expr a, Expr d) {
     Expr r = a;
-    if (x.wide()) {
+    if (a.wide()) {
         const auto [ma, ea] = normalise(a);
         const auto [md, ed] = normalise(d);
         r = reduce_f64(ma, md, ea - ed);
@@ -106,10 +104,26 @@ Expr fmod(Expr x, Expr y) {
         const Expr wide = reduce_f32(a.cast(DType::F64), wide_d);
         r = select(wide < 0.0, wide + wide_d, wide).cast(DType::F32);
     }
-    r = select(a < d, a, r); // also where y is infinite
-    // NaN for NaN operands, infinite x and zero y: all of them make x - x or y / y NaN somewhere.
+    r = select(a < d, a, r); // also where d is infinite
+    // NaN for NaN operands, infinite a and zero d: all of them make a - a or d / d NaN somewhere.
     const Expr valid = (a < std::numeric_limits<double>::infinity()) & (d > 0.0);
-    return select(valid, copy_sign(r, x), x.constant(std::numeric_limits<double>::quiet_NaN()));
+    return select(valid, r, a.constant(std::numeric_limits<double>::quiet_NaN()));
+}
+
+} // namespace
+
+Expr fmod(Expr x, Expr y) {
+    const Format f(x);
+    const Expr a = abs(x), d = abs(y);
+    // Where the quotient is less than 2^22, or 2^51, its whole part is a number of the format. Rounded, it
+    // may be one more than that; the difference is exact either way: it is less than d, and a multiple of the
+    // last place of the smaller of the two.
+    const Expr q = trunc(a / d);
+    const Expr r = fma(-q, d, a);
+    const Expr near = select(r < 0.0, r + d, r);
+    const Expr finite = d < std::numeric_limits<double>::infinity();
+    const Expr far = !((a < d * f.pick(0x1p22, 0x1p51)) & finite); // NaN and zero d, too
+    return copy_sign(rarely(far, remainder_of_any(a, d), near), x);
 }
 
 } // namespace lz::ir::math

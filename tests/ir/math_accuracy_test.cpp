@@ -297,6 +297,12 @@ Pairs<T> pairs(KOp op, int count) {
         add(static_cast<T>(std::floor(40 * unit(random))), static_cast<T>(std::floor(40 * unit(random))));
         add(static_cast<T>(40 * unit(random)), static_cast<T>(unit(random)));
         add(static_cast<T>(1 + unit(random) / 1024), static_cast<T>(1e5 * unit(random)));
+        if (op == KOp::Fmod) { // whole multiples, what lies beside them, and quotients of 2^22 and 2^51
+            const int shift = i % 3 == 0 ? 0 : sizeof(T) == 4 ? 17 : 46;
+            const T n = static_cast<T>(std::ldexp(std::floor(40 * unit(random)), shift)), whole = n * y;
+            for (const T beside : {whole, std::nextafter(whole, T(0)), std::nextafter(whole, whole * 2)})
+                add(beside, y);
+        }
         if (op == KOp::Pow && x != 0 && std::isfinite(x))
             add(std::fabs(x),
                 static_cast<T>(span * unit(random) / (std::log2(std::fabs(static_cast<double>(x))) + 1e-9)));
