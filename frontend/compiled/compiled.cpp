@@ -247,21 +247,6 @@ struct CompiledFunction::Recording::Impl {
     bool recording = true;
 };
 
-namespace {
-
-/// Pending arguments are computed first, as a replay computes them: what the function does with one (`copy_`
-/// gives another tensor the value itself) would else be recorded otherwise than with one that is there.
-void compute(const CompiledArguments &arguments, Location loc) {
-    std::vector<Node *> pending;
-    for (const Tensor *const tensor : arguments.tensors.span())
-        if (tensor->defined() && Access::node(*tensor)->pending())
-            pending.push_back(Access::node(*tensor));
-    if (!pending.empty())
-        eval_nodes(pending, loc);
-}
-
-} // namespace
-
 CompiledFunction::Recording::Recording(CompiledFunction &function, const CompiledArguments &arguments) {
     Recorder &recorder = Recorder::current();
     CompiledCore &core = *function.core_;
@@ -288,7 +273,6 @@ CompiledFunction::Recording::Recording(CompiledFunction &function, const Compile
         if (core.until_check == 0)
             core.until_check = check_period();
     }
-    compute(arguments, core.loc);
     impl_ = std::make_unique<Impl>(core, arguments, modes, check);
     recorder.set_trace(&impl_->trace);
 }

@@ -104,22 +104,4 @@ TEST(CompiledCaptured, S90_a_part_of_a_tensor_is_a_result_as_its_value) {
     EXPECT_GT(columns.stats().replays, 0) << columns.stats().why;
 }
 
-TEST(CompiledCaptured, S99_arguments_that_are_pending_at_times_are_no_other_function) {
-    run_child("LAZULI_CHECK_COMPILED=1", "ChecksPendingArguments");
-}
-
 } // namespace
-
-TEST(Child, DISABLED_ChecksPendingArguments) {
-    using namespace lz;
-    const auto copies = compile([](Tensor x, const Tensor &y) {
-        x.copy_(y);
-        return x * 2;
-    });
-    for (int i = 0; i < 12; ++i) {
-        const Tensor x = ones({2}), y = full({2}, 0.5 * i);
-        if (i % 2 == 0)
-            y.eval();
-        EXPECT_EQ(copies(x, y).at({0}).item<float>(), static_cast<float>(i));
-    }
-}
