@@ -332,7 +332,7 @@ void CompiledFunction::Recording::finish(const CompiledArguments &after, std::sp
         return;
     Impl &impl = *impl_;
     Trace &trace = impl.trace;
-    for (const std::function<void()> &check : trace.at_end)
+    for (const std::function<void()> &check : std::exchange(trace.at_end, {})) // which may ask for more
         check();
     impl.stop();
     CompiledCore &core = impl.core;
