@@ -304,6 +304,7 @@ TEST(Schedules, MilestonesOfAStateMayComeInAnyOrder) {
     for (const auto &[name, tensor] : schedule.state_dict())
         state.insert(name, name == "milestones" ? lz::tensor({4.0, 4.0, 2.0}, {.dtype = lz::f64}) : tensor);
     loaded.load_state_dict(state);
+    EXPECT_EQ(doubles(loaded.state_dict().at("milestones")), (std::vector<double>{2, 4, 4}));
     for (int i = 0; i < 6; ++i) {
         schedule.step();
         loaded.step();
