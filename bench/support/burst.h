@@ -8,8 +8,8 @@
 namespace lz::bench {
 
 /// Runs for a while that is not timed, since threads of another library, or of another process, spin for some
-/// time after its last call; then for a few milliseconds, and gives the seconds of one run. Runs that are
-/// only enqueued are there when `finish` returns.
+/// time after its last call; then for a few milliseconds, and gives the seconds of one run. A run that takes
+/// more than a second is timed at once. Runs that are only enqueued are there when `finish` returns.
 double burst(const std::function<void()> &run, const std::function<void()> &finish = {});
 
 /// Of at least one number: the middle one, or the upper one of the two.

@@ -33,7 +33,8 @@ enum class Numbers { F32, F64, BF16, Other };
 
 /// Fills the counters of a benchmark in manual time: GFLOP/s of each contender (medians of the bursts), the
 /// `ratio` of the first, which is ours, to the best rated peer, and `of_peak`, its part of what the machine
-/// multiplies of such numbers, where that is known. Adds the ratio to `ratios`.
+/// multiplies of such numbers, where that is known. Adds the ratio to `ratios`. A peer that takes more than
+/// ten times as long as we do, and a tenth of a second, has one burst.
 void compete(benchmark::State &state, std::vector<Contender> contenders, double flops,
              std::vector<double> *ratios = nullptr, Numbers numbers = Numbers::F32);
 
