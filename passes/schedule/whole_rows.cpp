@@ -14,8 +14,10 @@ namespace {
 
 /// Bytes of a matrix from which on it is worth a second phase; and where rows do not begin at cache lines,
 /// as many as the emitter does not walk lane by lane. Those are in the caches, and their sums in registers:
-/// 768 x 768 of f32 takes 14 us either way, 1000 x 1000 26 and so 31 (Zen 5, two threads).
+/// 768 x 768 of f32 takes 14 us either way, 1000 x 1000 26 and so 31 (Zen 5, two threads). With 16 registers
+/// there is no room for such sums: 1000 x 1000 takes 69 us, and so 54 (Zen 3).
 constexpr int64_t kLeastBytes = 2 << 20, kLeastUnaligned = (4 << 20) + 1;
+constexpr int kManyRegisters = 32;
 constexpr int64_t kLine = 64;
 /// Bytes of a row below which it is too short for what there is to do for each. 96 matrices of [1024, 64] of
 /// f32 took 255 us so and 197 otherwise, 100 of [256, 256] 227 and 255 (Zen 5, two threads).
@@ -35,12 +37,13 @@ constexpr int kMostThreads = 16; ///< that share the lanes, of which f64 has 32
 /// 24 KB 66 and 58, 48 KB 68 and 59; from the caches 47 and 16 us, and so 48 and 16, 50 and 17, 55 and 20.
 constexpr int64_t kRunBytes = 24 << 10, kMostPartials = 32;
 
-/// Bytes of lanes beside what is read: half of a cache of 1 MiB, less of a greater one. Of 4096 x 4096 of f32
-/// half of the rows at a time (256 KiB) takes 0.90 of the time of all, of 2048 x 8192 a quarter 0.83, of 768
-/// x 3072 half of them 0.96 (a Xeon of the Granite Rapids kind, 2 MiB, two threads that read 55 GB/s);
-/// but 1.15, 1.02 and 1.0 of it (Zen 4, 1 MiB, 60 GB/s).
+/// Bytes of lanes beside what is read: half a MiB, if the second-level cache has as much, less where it is
+/// greater than 1 MiB. Of 4096 x 4096 of f32 half of the rows at a time (256 KiB) takes 0.90 of the time of
+/// all, of 2048 x 8192 a quarter 0.83, of 768 x 3072 half of them 0.96 (a Xeon of the Granite Rapids kind,
+/// 2 MiB, two threads that read 55 GB/s); but 1.15, 1.02 and 1.0 of it (Zen 4, 1 MiB, 60 GB/s), and 1.1 of
+/// each (Zen 3, 512 KiB, 24 GB/s).
 int64_t sums_bytes(int64_t l2_bytes) {
-    return l2_bytes > 1 << 20 ? 384 << 10 : l2_bytes / 2;
+    return l2_bytes > 1 << 20 ? 384 << 10 : std::min<int64_t>(l2_bytes, 512 << 10);
 }
 
 class Planner {
@@ -51,8 +54,7 @@ public:
 
     std::optional<WholeRows> run() {
         const int64_t columns = extent(across_), rows = extent(loop_.axis);
-        if (cpu_.isa.vector_registers < 32 || loop_.order != LoopOrder::Lanes || !fits() ||
-            columns * widest_ < kLeastRowBytes)
+        if (loop_.order != LoopOrder::Lanes || !fits() || columns * widest_ < kLeastRowBytes)
             return {};
         const int size = size_of(loop_.reductions[0].dtype);
         const int64_t lanes = kLaneBytes / size;
@@ -61,7 +63,8 @@ public:
         int64_t products = 1;
         for (const AxisId axis : k_.phases[0].grid)
             products *= axis == across_ ? 1 : extent(axis);
-        const int64_t least = pitch_ % kLine == 0 ? kLeastBytes : kLeastUnaligned;
+        const bool in_registers = pitch_ % kLine != 0 && cpu_.isa.vector_registers >= kManyRegisters;
+        const int64_t least = in_registers ? kLeastUnaligned : kLeastBytes;
         if (products == 0 || bytes_ < least)
             return {};
         WholeRows plan{.across = across_};
