@@ -40,7 +40,7 @@ void *find_host_function(std::string_view name) {
             for (const ProductParts *parts : {&set->f32, &set->f64})
                 if (void *const found = find_part(*parts, name))
                     return found;
-    for (const ProductParts *parts : {kBf16Parts, kI16PairParts, kInt8Parts})
+    for (const ProductParts *parts : {kBf16Parts, kI16PairParts, kI16PairAvx2Parts, kInt8Parts})
         if (parts)
             if (void *const found = find_part(*parts, name))
                 return found;

@@ -37,9 +37,9 @@ Value multiply_add(Builder &b, const PanelForm &form, Value x, Value y, Value su
     return form.fma ? b.fma(x, y, sum) : b.add(b.mul(x, y), sum);
 }
 
-/// Whether the process has these functions for such tiles, which are those of AVX-512.
-bool has_parts(const ir::ProductParts *parts, const ir::CpuIsa &isa, int mr) {
-    const ir::PartSet *const set = ir::kAvx512Parts;
+/// Whether the process has these functions for such tiles, which are those of `set`.
+bool has_parts(const ir::ProductParts *parts, const ir::CpuIsa &isa, int mr,
+               const ir::PartSet *set = ir::kAvx512Parts) {
     return parts && set && isa.vector_bytes == set->vector_bytes && mr == set->rows;
 }
 
@@ -58,7 +58,10 @@ Several several(const ir::Contraction &c, const ir::CpuIsa &isa, int mr) {
         return {};
     if (c.dtype == ir::DType::I8 && isa.avx512_vnni && has_parts(ir::kInt8Parts, isa, mr))
         return {4, ir::kInt8Parts};
-    return {2, isa.avx512 && has_parts(ir::kI16PairParts, isa, mr) ? ir::kI16PairParts : nullptr};
+    if (isa.avx512)
+        return {2, has_parts(ir::kI16PairParts, isa, mr) ? ir::kI16PairParts : nullptr};
+    const bool there = isa.fma && has_parts(ir::kI16PairAvx2Parts, isa, mr, ir::kAvxParts);
+    return {2, there ? ir::kI16PairAvx2Parts : nullptr};
 }
 
 /// What the process has for such tiles of floats, or null.

@@ -106,6 +106,8 @@ extern const ProductParts *const kBf16Parts;
 /// Pairs of i16 with AVX-512 (BW), in the same tiles: sums are i32, which wrap. Panels are packed by emitted
 /// code; a last element without a neighbour has a zero beside it in one operand at least.
 extern const ProductParts *const kI16PairParts;
+/// The same with AVX2, in the tiles of kAvxParts.
+extern const ProductParts *const kI16PairAvx2Parts;
 /// i8 with AVX512-VNNI, likewise: an element of a panel is four neighbours along k. Behind a panel of rhs are
 /// two registers of what sums begin with: tiles are of packed panels alone, and as wide as a panel.
 extern const ProductParts *const kInt8Parts;
