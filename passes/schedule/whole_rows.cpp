@@ -80,7 +80,9 @@ public:
             plan.together *= 2;
         plan.parts = shared * plan.together;
         const int64_t column_bytes = lanes / shared * size * static_cast<int64_t>(loop_.reductions.size());
-        const int64_t most = std::max(sums_bytes(cpu_.l2_bytes) / column_bytes, kBlockColumns);
+        const int64_t most = sums_bytes(cpu_.l2_bytes) / column_bytes;
+        if (most < kBlockColumns)
+            return {};
         int64_t blocks = (columns + most - 1) / most;
         if (!enough)
             blocks = std::max<int64_t>(blocks, cpu_.threads / shared);

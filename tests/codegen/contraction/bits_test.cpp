@@ -223,6 +223,16 @@ TEST(Contraction, AnEpilogueMayCast) {
 }
 
 #if defined(__x86_64__)
+/// The host's ISA without what it has beyond AVX2 and FMA, which it has to have.
+ir::CpuIsa avx2_of(ir::CpuIsa isa) {
+    isa.features =
+        "+64bit,+avx,+avx2,+bmi,+bmi2,+cx16,+f16c,+fma,+popcnt,+sse,+sse2,+sse3,+sse4.1,+sse4.2,+ssse3";
+    isa.vector_bytes = 32;
+    isa.vector_registers = 16;
+    isa.avx512 = isa.avx512_bf16 = isa.avx512_vnni = isa.amx_bf16 = isa.amx_int8 = false;
+    return isa;
+}
+
 /// The host's ISA without what it has beyond AVX2 or SSE2, for which all vectors are narrower.
 TEST(Contraction, NarrowerVectorsGiveTheSameBits) {
     ir::CpuIsa isa = codegen::host_isa();
@@ -231,11 +241,7 @@ TEST(Contraction, NarrowerVectorsGiveTheSameBits) {
     const Sizes s{1, 61, 70, 300};
     const auto lhs = random_values<float>(s.m * s.k, 1), rhs = random_values<float>(s.k * s.n, 2);
     const ProductKernel wide(DType::F32, Lie::RowsApart, Lie::RowsApart, isa);
-    isa.features =
-        "+64bit,+avx,+avx2,+bmi,+bmi2,+cx16,+f16c,+fma,+popcnt,+sse,+sse2,+sse3,+sse4.1,+sse4.2,+ssse3";
-    isa.vector_bytes = 32;
-    isa.vector_registers = 16;
-    isa.avx512 = isa.avx512_bf16 = isa.amx_bf16 = false;
+    isa = avx2_of(isa);
     const ProductKernel avx2(DType::F32, Lie::RowsApart, Lie::RowsApart, isa);
     EXPECT_EQ(avx2.run<float>(s, lhs, rhs), wide.run<float>(s, lhs, rhs));
     isa.features = "+64bit,+cx16,+sse,+sse2";
@@ -248,6 +254,47 @@ TEST(Contraction, NarrowerVectorsGiveTheSameBits) {
     // Where the order is fixed, multiply-adds are fused without an instruction for it, too.
     const ProductKernel fixed(DType::F32, Lie::RowsApart, Lie::RowsApart, isa, {}, DType::Bool, true);
     EXPECT_EQ(fixed.run<float>(s, lhs, rhs), fused);
+}
+
+template <class T>
+void expect_integer_products(DType dtype) {
+    std::mt19937 random(3);
+    const auto numbers = [&](int64_t count) {
+        std::vector<T> all;
+        for (int64_t i = 0; i < count; ++i) // the least one often: pairs of it are the corner of VPMADDWD
+            all.push_back(random() % 4 == 0 ? std::numeric_limits<T>::min() : static_cast<T>(random()));
+        return all;
+    };
+    for (const Lie l : {Lie::RowsApart, Lie::RowsTogether, Lie::Spread})
+        for (const Lie r : {Lie::RowsApart, Lie::RowsTogether, Lie::Spread}) {
+            const ProductKernel kernel(dtype, l, r, avx2_of(codegen::host_isa()), {}, DType::I32);
+            for (const Sizes &s : {Sizes{1, 6, 16, 1}, {1, 5, 9, 2}, {2, 13, 40, 31}, {1, 61, 70, 1501}}) {
+                const auto lhs = numbers(s.batches * s.m * s.k), rhs = numbers(s.batches * s.k * s.n);
+                std::vector<int32_t> expected;
+                for (int64_t b = 0; b < s.batches; ++b)
+                    for (int64_t i = 0; i < s.m; ++i)
+                        for (int64_t j = 0; j < s.n; ++j) {
+                            uint32_t sum = 0; // which wraps
+                            for (int64_t k = 0; k < s.k; ++k)
+                                sum += static_cast<uint32_t>(
+                                    int{lhs[static_cast<size_t>((b * s.m + i) * s.k + k)]} *
+                                    int{rhs[static_cast<size_t>((b * s.k + k) * s.n + j)]});
+                            expected.push_back(static_cast<int32_t>(sum));
+                        }
+                EXPECT_EQ((kernel.template run<T, int32_t>(s, lhs, rhs)), expected)
+                    << ir::name(dtype) << ", " << s.m << " x " << s.k << " x " << s.n;
+                EXPECT_TRUE(kernel.scratch_kept());
+            }
+        }
+}
+
+TEST(Contraction, IntegersAreMultipliedInPairsWithAvx2) {
+    const ir::CpuIsa isa = codegen::host_isa();
+    if (!isa.fma || isa.vector_bytes < 32)
+        GTEST_SKIP() << "needs a host with AVX2 and FMA";
+    expect_integer_products<int8_t>(DType::I8);
+    expect_integer_products<uint8_t>(DType::U8);
+    expect_integer_products<int16_t>(DType::I16);
 }
 #endif
 

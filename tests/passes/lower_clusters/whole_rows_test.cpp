@@ -19,6 +19,9 @@ namespace {
 using namespace ir;
 using test::finish;
 
+/// Bytes of a second-level cache without room for lanes: kernels are others then.
+constexpr int64_t kNoCache = 0;
+
 Target target(int threads, int registers = 32, int64_t l2_bytes = 1 << 20) {
     Target t = test_target();
     for (DeviceInfo &device : t.devices)
@@ -73,7 +76,7 @@ void expect_same_results(const Graph &graph, const Lowered &whole, const Lowered
 }
 
 void expect_same_bits(const Graph &graph, int threads, int64_t items) {
-    const Lowered whole = lower(graph, target(threads)), plain = lower(graph, target(threads, 16));
+    const Lowered whole = lower(graph, target(threads)), plain = lower(graph, target(threads, 32, kNoCache));
     EXPECT_EQ(shared(whole.program), items) << print(whole.program);
     EXPECT_EQ(shared(plain.program), std::nullopt);
     // Launches with scratch are taken to be faster, which decides whether sleeping threads are woken.
@@ -95,7 +98,7 @@ TEST(WholeRows, ThreadsShareTheRowsOfALargeMatrix) {
 TEST(WholeRows, LanesOfWideMatricesLeaveRoomInTheCache) {
     for (const auto &[threads, n] : {std::pair{1, 8192}, {2, 8192}, {1, 2048}})
         for (const auto &[l2_bytes, most] :
-             {std::pair{1 << 19, 1 << 18}, {1 << 20, 1 << 19}, {2 << 20, 384 << 10}}) {
+             {std::pair{1 << 18, 1 << 18}, {1 << 19, 1 << 19}, {1 << 20, 1 << 19}, {2 << 20, 384 << 10}}) {
             const Graph graph = product(DType::F32, 1, 1024, n);
             // With some bytes that are not the lanes'.
             const int64_t bytes = lower(graph, target(threads, 32, l2_bytes)).program.steps[0].worker_bytes;
@@ -145,7 +148,8 @@ TEST(WholeRows, RandomShapesHaveTheBitsOfOtherKernels) {
         const int64_t least = (int64_t{4} << 20) / size_of(dtype) / batch / k;
         const Graph graph = sums(dtype, batch, k, between(least, least * 3 / 2 + 64), between(0, 1) == 1);
         const auto threads = static_cast<int>(between(1, 8));
-        const Lowered whole = lower(graph, target(threads)), plain = lower(graph, target(threads, 16));
+        const Lowered whole = lower(graph, target(threads)),
+                      plain = lower(graph, target(threads, 32, kNoCache));
         found += shared(whole.program) ? 1 : 0;
         SCOPED_TRACE(i);
         expect_same_results(graph, whole, plain);
@@ -154,12 +158,14 @@ TEST(WholeRows, RandomShapesHaveTheBitsOfOtherKernels) {
 }
 
 TEST(WholeRows, SmallShortAndLongOnesAreNotReadSo) {
-    const auto shared_by = [](int64_t k, int64_t n) {
-        return shared(lower(product(DType::F32, 1, k, n), target(2)).program);
+    const auto shared_by = [](int64_t k, int64_t n, int registers = 32) {
+        return shared(lower(product(DType::F32, 1, k, n), target(2, registers)).program);
     };
     EXPECT_EQ(shared_by(512, 512), std::nullopt);
     EXPECT_EQ(shared_by(1000, 1000), std::nullopt); // rows begin within cache lines
+    EXPECT_NE(shared_by(1000, 1000, 16), std::nullopt);
     EXPECT_NE(shared_by(1024, 1024), std::nullopt);
+    EXPECT_NE(shared_by(1024, 1024, 16), std::nullopt);
     EXPECT_NE(shared_by(1100, 1001), std::nullopt);
     EXPECT_EQ(shared_by(200, 20000), std::nullopt);
     EXPECT_EQ(shared_by(17000, 640), std::nullopt);
