@@ -8,10 +8,11 @@
 #   bash bench/run.sh --quick       one short round, to see that everything runs: its numbers mean nothing; no file is written
 #   bash bench/run.sh --no-install  with the peers that are there
 #   bash bench/run.sh --name=NAME   of the machine, instead of its processor's
+#   bash bench/run.sh --only=A,B    bench_A and bench_B alone, and what Python's peers have for them
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-rounds=5 min_time=0.1 install=1 name="" quick=""
+rounds=5 min_time=0.1 install=1 name="" quick="" only=""
 arguments=$*
 for option in "$@"; do
     case "$option" in
@@ -19,16 +20,26 @@ for option in "$@"; do
     --no-install) install=0 ;;
     --name=*) name=${option#--name=} ;;
     --rounds=*) rounds=${option#--rounds=} ;;
+    --only=*) only=${option#--only=} ;;
     --help)
         sed -n '2,/^set/s/^# \?//p' "$0"
         exit 0
         ;;
     *)
-        echo "run.sh: unknown argument '$option'; it takes --quick, --rounds=N, --no-install, --name=NAME and --help." >&2
+        echo "run.sh: unknown argument '$option'; it takes --quick, --rounds=N, --no-install, --name=NAME, --only=A,B and --help." >&2
         exit 2
         ;;
     esac
 done
+benches=()
+for source in bench/rows/*.cpp bench/internals/*.cpp; do
+    bench=$(basename "$source" .cpp)
+    [[ -n "$only" && ",$only," != *",$bench,"* ]] || benches+=("bench_$bench")
+done
+[ ${#benches[@]} -gt 0 ] || {
+    echo "run.sh: there is no bench of '$only'" >&2
+    exit 2
+}
 out=build/bench/results
 rm -rf "$out"
 mkdir -p "$out"
@@ -74,10 +85,6 @@ configure() {
     cmake --preset release -B build/bench -DLAZULI_BUILD_BENCH=ON -DLAZULI_BUILD_TESTS=OFF -DLAZULI_WERROR=ON -DLAZULI_BUILD_EXAMPLES=OFF \
         ${torch:+-DCMAKE_PREFIX_PATH="$torch"} "$@" | grep -E "peer|left out" || true
 }
-benches=()
-for source in bench/rows/*.cpp bench/internals/*.cpp; do
-    benches+=("bench_$(basename "$source" .cpp)")
-done
 if [ -e "$onednn/installed" ]; then
     configure -DLAZULI_ONEDNN="$onednn/lib/libdnnl.so"
     if ! cmake --build build/bench --target companion_onednn ||
