@@ -2,17 +2,21 @@
 
 #include "ir/diagnostic.h"
 #include "ir/host/calls.h"
+#include "ir/kernel/key.h"
 #include "ir/program/program.h"
 #include "ir/text/text.h"
 #include "runtime/api/unaligned_kernel.h"
 #include "runtime/cpu/object.h"
+#include "runtime/saved/scratch_use.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <span>
 #include <string>
 #include <variant>
+#include <vector>
 
 namespace lz::runtime {
 namespace {
@@ -146,6 +150,25 @@ void ProgramLoader::find_device(const ir::SavedDevice &wanted) const {
                            is_virtual ? "a virtual GPU" : "a CUDA device"));
 }
 
+namespace {
+
+/// Buffers that the step writes to.
+std::vector<uint32_t> written_by(const ir::Program &program, const ir::Step &step) {
+    std::vector<uint32_t> all;
+    for (const ir::Segment &segment : step.segments) {
+        const std::vector<ir::KBuffer> &operands = program.kernels[step.kernel].buffers;
+        for (size_t b = 0; b < operands.size(); ++b)
+            if (operands[b].mode == ir::BufferMode::Out || operands[b].mode == ir::BufferMode::InOut)
+                all.push_back(segment.buffers[b]);
+    }
+    for (const ir::ByteRange &access : step.accesses)
+        if (access.write)
+            all.push_back(access.buffer);
+    return all;
+}
+
+} // namespace
+
 /// Memory that a run binds is as large as the Program takes it to be, and where it takes it to be.
 void ProgramLoader::check(const ir::Program &program, const ir::SavedPlan &plan) const {
     const auto known = [&](Device device) { return device == ir::kCpu || find(device); };
@@ -186,6 +209,10 @@ void ProgramLoader::check(const ir::Program &program, const ir::SavedPlan &plan)
         need(std::ranges::all_of(step.recorded,
                                  [&](uint32_t at) { return at == ir::kNone || at < plan.operations.size(); }),
              "a step is of no operation");
+        need(std::ranges::none_of(
+                 written_by(program, step),
+                 [&](uint32_t buffer) { return program.buffers[buffer].kind == ir::BufferKind::Input; }),
+             "a step writes to an input");
     }
 }
 
@@ -227,11 +254,16 @@ void ProgramLoader::check_work_items(const ir::Program &program) const {
             args.clear();
             for (const ir::ArgSpec &arg : segment.args)
                 args.push_back(arg.constant);
-            for (size_t p = 0; p < kernel.phases.size(); ++p)
-                need(segment.items[p] == 0 ||
-                         (can_be_counted(kernel, kernel.phases[p], args) &&
-                          segment.items[p] == ir::work_items(kernel, kernel.phases[p], args)),
+            for (size_t p = 0; p < kernel.phases.size(); ++p) {
+                const ir::Phase &phase = kernel.phases[p];
+                if (segment.items[p] == 0)
+                    continue;
+                need(can_be_counted(kernel, phase, args) &&
+                         segment.items[p] == ir::work_items(kernel, phase, args),
                      "a launch has other work items than its arguments say");
+                need(fits_scratch(kernel, phase, args, step.worker_bytes),
+                     "a launch has no room for what its arguments say of a worker's scratch");
+            }
         }
 }
 
@@ -341,11 +373,13 @@ std::shared_ptr<const LoadedProgram> ProgramLoader::load(const ir::SavedPlan &pl
     check(program, plan);
     check_work_items(program);
     std::vector<ProgramKernel> kernels = kernels_of(program);
+    std::map<const ir::SavedCode *, std::string> keys; // of the kernels that have the code
     for (ProgramKernel &kernel : kernels) {
         const ir::Kernel &wanted = program.kernels[kernel.kernel];
         const ir::SavedCode &code = code_of(variant, kernel.kernel, kernel.device);
-        if (code.phases.size() != wanted.phases.size())
-            damaged("the code of a kernel is another one's");
+        const std::string key = ir::cache_key(wanted);
+        need(code.phases.size() == wanted.phases.size() && keys.try_emplace(&code, key).first->second == key,
+             "the code of a kernel is another one's");
         if (is_cuda(kernel.device))
             check_phases(code, wanted, kernel.device);
         kernel.code = {module_of(code, kernel.device), code.phases, unaligned_of(code, kernel.device)};

@@ -506,6 +506,30 @@ TEST(Programs, S103_a_launch_of_other_work_items_than_its_arguments_say_is_refus
     }
 }
 
+// It writes to its worker's scratch where and as much as its last arguments say.
+TEST(Programs, S103_a_launch_without_room_for_its_panels_is_refused) {
+    LZ_NEEDS_JIT();
+    const Folder folder;
+    const std::string path = folder / "f.lzp", changed = folder / "changed.lzp";
+    const Tensor w = randn({16, 8});
+    save_program(path, recorded([&](const Tensor &x) { return matmul(x, w); }, {{5, 16}}));
+    const std::string text = read_text(path);
+    const Resealed file(text);
+    const size_t begin = text.find("args 5, 8, 16");
+    ASSERT_NE(begin, std::string::npos);
+    const std::string args = text.substr(begin, text.find('\n', begin) - begin);
+    std::string other = args;
+    for (int number = 0; number < 4; ++number) { // from the last one on
+        const size_t comma = other.rfind(',');
+        std::string now = args;
+        now[other.size() - 1] ^= 1;
+        write_text(changed, file.replaced(args, now).value());
+        const Caught error = caught<IoError>([&] { load_program(changed); });
+        EXPECT_TRUE(error.has("no room for what its arguments say")) << now << ": " << error.what;
+        other.erase(comma);
+    }
+}
+
 TEST(Programs, S103_damaged_foreign_and_newer_files_are_errors) {
     LZ_NEEDS_JIT();
     const Folder folder;
