@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <span>
 #include <sstream>
 #include <thread>
 
@@ -528,6 +529,30 @@ TEST(Programs, S103_a_launch_without_room_for_its_panels_is_refused) {
         EXPECT_TRUE(error.has("no room for what its arguments say")) << now << ": " << error.what;
         other.erase(comma);
     }
+}
+
+TEST(Programs, S103_code_of_other_kernels_and_writes_to_inputs_are_refused) {
+    LZ_NEEDS_JIT();
+    const Folder folder;
+    const std::string path = folder / "f.lzp";
+    const Tensor w = randn({16, 8});
+    save_program(path, recorded([&](const Tensor &x) { return softmax(matmul(x, w), -1); }, {{5, 16}}));
+    const std::string text = read_text(path);
+    const auto refused = [&](const char *part, auto change) {
+        ir::SavedProgram file = ir::read_saved(std::as_bytes(std::span(text)));
+        for (ir::SavedVariant &variant : file.plans.at(0).variants)
+            change(variant);
+        const std::vector<std::byte> bytes = ir::write_saved(file);
+        write_text(path, {reinterpret_cast<const char *>(bytes.data()), bytes.size()});
+        const Caught error = caught<IoError>([&] { load_program(path); });
+        EXPECT_TRUE(error.has(part)) << error.what;
+    };
+    refused("the code of a kernel is another one's", [](auto &v) { v.code.at(0) = v.code.at(1); });
+    refused("a step writes to an input", [](auto &v) { // in place of what the product makes
+        const size_t input = v.program.find("buffers b0, b1, ");
+        ASSERT_NE(input, std::string::npos);
+        v.program[input + sizeof "buffers b0, b1, b" - 1] = '0';
+    });
 }
 
 TEST(Programs, S103_damaged_foreign_and_newer_files_are_errors) {
