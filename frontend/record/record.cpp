@@ -377,6 +377,26 @@ Tensor fresh(const Tensor &x, Location loc) {
 
 namespace {
 
+/// While a function is recorded for `lz::compile`, a value from before it that is to be shared: it is
+/// computed now, as a replay computes it first. Else the function would share what is there, and record a
+/// copy of what is pending or on its way.
+void compute_from_before(Node *node, Location loc) {
+    Recorder &recorder = Recorder::current();
+    Trace *const trace = recorder.trace();
+    if (trace->made(node) || trace->constant(node) ||
+        (node->state.load(std::memory_order_acquire) == State::Ready &&
+         !node->in_flight.load(std::memory_order_acquire)))
+        return;
+    struct Aside { // what is computed is no part of the function
+        Recorder &recorder;
+        Trace *const trace;
+        ~Aside() { recorder.set_trace(trace); }
+    } const aside{recorder, recorder.set_trace(nullptr)};
+    eval_nodes({&node, 1}, loc);
+    if (node->in_flight.load(std::memory_order_acquire))
+        materialize_now(node, loc);
+}
+
 /// As `replace`, of the value alone.
 void replace_value(Tensor &target, const Tensor &value) {
     Cell *cell = Access::cell(target);
@@ -387,6 +407,7 @@ void replace_value(Tensor &target, const Tensor &value) {
     if (Trace *const trace = Recorder::current().trace()) [[unlikely]] {
         trace->note_read(value);
         trace->note_replaced(target);
+        compute_from_before(next, from_ir(next->loc));
     }
     if (last->is_view) [[unlikely]]
         warn_of_view(last, from_ir(next->loc));

@@ -104,4 +104,39 @@ TEST(CompiledCaptured, S90_a_part_of_a_tensor_is_a_result_as_its_value) {
     EXPECT_GT(columns.stats().replays, 0) << columns.stats().why;
 }
 
+TEST(CompiledCaptured, S99_tensors_that_are_pending_at_times_are_no_other_function) {
+    run_child("LAZULI_CHECK_COMPILED=2 LAZULI_VIRTUAL_GPUS=1", "ChecksPendingTensors");
+}
+
 } // namespace
+
+TEST(Child, DISABLED_ChecksPendingTensors) {
+    using namespace lz;
+    Tensor kept = ones({2}), source = ones({2});
+    const auto copies = compile([](Tensor x, const Tensor &y) {
+        x.copy_(y);
+        return x * 2 + y;
+    });
+    const auto rows = compile([&](Tensor x) {
+        x.at({0}) = source;
+        kept.copy_(source);
+        return x + source;
+    });
+    for (const Device device : {Device::cpu(), Device::cuda(0)})
+        for (int i = 0; i < 24; ++i) {
+            const Tensor x = ones({2}, device), y = full({2}, 0.5 * i, device);
+            source.copy_(y);
+            const Tensor z = zeros({3, 2}, device);
+            if (i % 3 == 1)
+                lz::eval(y, source);
+            else if (i % 3 == 2)
+                lz::sync();
+            EXPECT_TRUE(lz::equal(copies(x, y), y * 3)) << i;
+            EXPECT_TRUE(lz::equal(x, y)) << i;
+            if (device.is_cpu()) {
+                EXPECT_TRUE(lz::equal(rows(z)[0], y * 2)) << i;
+            }
+        }
+    EXPECT_GT(copies.stats().replays, 0) << copies.stats().why;
+    EXPECT_GT(rows.stats().replays, 0) << rows.stats().why;
+}
