@@ -2,6 +2,7 @@
 
 #include "runtime/library/avx512.h"
 #include "runtime/library/columns.h"
+#include "runtime/library/element.h"
 
 #include <algorithm>
 #include <array>
@@ -59,6 +60,32 @@ using Pick = void (*)(const std::byte *, int64_t, int64_t, std::byte *, int64_t)
 constexpr Pick kPickEach[] = {pick_each<uint8_t>, pick_each<uint16_t>, pick_each<uint32_t>,
                               pick_each<uint64_t>};
 
+template <int kWidth>
+using Register [[gnu::vector_size(16)]] = typename UnsignedOf<kWidth>::type;
+
+template <int kWidth, size_t... I>
+Register<kWidth> each_second(Register<kWidth> a, Register<kWidth> b, std::index_sequence<I...> /*lanes*/) {
+    return __builtin_shufflevector(a, b, (static_cast<int>(2 * I))...);
+}
+
+/// Elements two apart to neighbours.
+template <int kWidth>
+void pick_each_second(const std::byte *from, int64_t step, int64_t count, std::byte *to, int64_t out) {
+    constexpr int64_t kLanes = 16 / kWidth;
+    int64_t i = 0;
+    for (; count - i > kLanes; i += kLanes) { // what lies behind the last element may not be read
+        Register<kWidth> a, b;
+        std::memcpy(&a, from + 2 * i * kWidth, 16);
+        std::memcpy(&b, from + 2 * i * kWidth + 16, 16);
+        const Register<kWidth> picked =
+            each_second<kWidth>(a, b, std::make_index_sequence<static_cast<size_t>(kLanes)>());
+        std::memcpy(to + i * kWidth, &picked, 16);
+    }
+    pick_each<typename UnsignedOf<kWidth>::type>(from + i * step, step, count - i, to + i * kWidth, out);
+}
+constexpr Pick kPickEachSecond[] = {pick_each_second<1>, pick_each_second<2>, pick_each_second<4>,
+                                    pick_each_second<8>};
+
 #if defined(LAZULI_AVX512)
 
 /// Of two neighbouring lines each second element.
@@ -90,8 +117,8 @@ inline uint64_t first_bytes(int64_t n) {
 }
 
 template <int kWidth, bool kLines>
-LAZULI_AVX512 void pick_each_second(const std::byte *from, int64_t count, int64_t row, int64_t rows,
-                                    std::byte *to, int64_t pitch) {
+LAZULI_AVX512 void pick_lines_of_second(const std::byte *from, int64_t count, int64_t row, int64_t rows,
+                                        std::byte *to, int64_t pitch) {
     constexpr int64_t kAll = 64 / kWidth;
     for (int64_t r = 0; r < rows; ++r, from += row, to += pitch) {
         int64_t i = 0;
@@ -116,10 +143,10 @@ LAZULI_AVX512 void pick_each_second(const std::byte *from, int64_t count, int64_
 
 using PickSecond = void (*)(const std::byte *, int64_t, int64_t, int64_t, std::byte *, int64_t);
 /// For elements of 1 << [0] bytes, past the caches if [1].
-constexpr PickSecond kPickEachSecond[4][2] = {{pick_each_second<1, false>, pick_each_second<1, true>},
-                                              {pick_each_second<2, false>, pick_each_second<2, true>},
-                                              {pick_each_second<4, false>, pick_each_second<4, true>},
-                                              {pick_each_second<8, false>, pick_each_second<8, true>}};
+constexpr PickSecond kPickLines[4][2] = {{pick_lines_of_second<1, false>, pick_lines_of_second<1, true>},
+                                         {pick_lines_of_second<2, false>, pick_lines_of_second<2, true>},
+                                         {pick_lines_of_second<4, false>, pick_lines_of_second<4, true>},
+                                         {pick_lines_of_second<8, false>, pick_lines_of_second<8, true>}};
 
 #endif
 
@@ -132,11 +159,11 @@ void pick_rows(const std::byte *from, int64_t step, int64_t count, int64_t row, 
                int64_t pitch, int64_t size, [[maybe_unused]] bool lines) {
 #if defined(LAZULI_AVX512)
     if (step == 2 * size && can_chain()) {
-        kPickEachSecond[log2_of(size)][lines ? 1 : 0](from, count, row, rows, to, pitch);
+        kPickLines[log2_of(size)][lines ? 1 : 0](from, count, row, rows, to, pitch);
         return;
     }
 #endif
-    const Pick pick = kPickEach[log2_of(size)];
+    const Pick pick = (step == 2 * size ? kPickEachSecond : kPickEach)[log2_of(size)];
     for (int64_t r = 0; r < rows; ++r)
         pick(from + r * row, step, count, to + r * pitch, size);
 }

@@ -34,30 +34,54 @@ Register<kWidth> interleave(Register<kWidth> a, Register<kWidth> b, std::index_s
         a, b, (static_cast<int>(I) / 2 + static_cast<int>(I) % 2 * kLanes + (kHigh ? kLanes / 2 : 0))...);
 }
 
-/// Bytes of each row from kColumns parts that are dense columns of kWidth bytes. With as many columns as
-/// lanes that is the transpose of a square; otherwise each register holds some whole rows in the end.
+/// Each turn brings the highest bit of (column, row) to the lowest place: (row, column) at last. With as many
+/// columns as lanes that is the transpose of a square; otherwise each register holds some whole rows.
+template <int kWidth, int kColumns>
+[[gnu::always_inline]] inline void turn(Register<kWidth> (&v)[kColumns]) {
+    constexpr auto kAll = std::make_index_sequence<16 / kWidth>();
+#pragma GCC unroll 4
+    for (int done = 1; done < kColumns; done *= 2) {
+        Register<kWidth> next[kColumns];
+#pragma GCC unroll 8
+        for (int i = 0; i < kColumns / 2; ++i) {
+            next[2 * i] = interleave<kWidth, false>(v[i], v[i + kColumns / 2], kAll);
+            next[2 * i + 1] = interleave<kWidth, true>(v[i], v[i + kColumns / 2], kAll);
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < kColumns; ++i)
+            v[i] = next[i];
+    }
+}
+
+/// `from(i)`: where 16 bytes of column i are.
+template <int kWidth, class From>
+[[gnu::always_inline]] inline void transpose_square(const From &from, std::byte *to, int64_t pitch) {
+    constexpr int kLanes = 16 / kWidth;
+    Register<kWidth> v[kLanes];
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes; ++i)
+        std::memcpy(&v[i], from(i), 16);
+    turn<kWidth, kLanes>(v);
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes; ++i)
+        std::memcpy(to + i * pitch, &v[i], 16);
+}
+
+/// Bytes of each row from kColumns parts that are dense columns of kWidth bytes.
 template <int kWidth, int kColumns>
 void copy_columns(const Part *parts, int64_t /*count*/, int64_t row, int64_t rows, std::byte *to,
                   int64_t pitch) {
     constexpr int kLanes = 16 / kWidth, kBytes = kColumns * kWidth;
-    constexpr auto kAll = std::make_index_sequence<kLanes>();
     const std::byte *from[kColumns];
     for (int i = 0; i < kColumns; ++i)
         from[i] = parts[i].from + row * kWidth;
     int64_t r = 0;
     for (; r + kLanes <= rows; r += kLanes) {
         Register<kWidth> v[kColumns];
+#pragma GCC unroll 16
         for (int i = 0; i < kColumns; ++i)
             std::memcpy(&v[i], from[i] + r * kWidth, 16);
-        // Each turn brings the highest bit of (column, row) to the lowest place: (row, column) at last.
-        for (int done = 1; done < kColumns; done *= 2) {
-            Register<kWidth> next[kColumns];
-            for (int i = 0; i < kColumns / 2; ++i) {
-                next[2 * i] = interleave<kWidth, false>(v[i], v[i + kColumns / 2], kAll);
-                next[2 * i + 1] = interleave<kWidth, true>(v[i], v[i + kColumns / 2], kAll);
-            }
-            std::copy_n(next, kColumns, v);
-        }
+        turn<kWidth, kColumns>(v);
         if (pitch == kBytes)
             std::memcpy(to + r * kBytes, v, sizeof(v));
         else
@@ -68,12 +92,51 @@ void copy_columns(const Part *parts, int64_t /*count*/, int64_t row, int64_t row
     copy_rows<kWidth, kColumns>(parts, row, r, rows, to, pitch);
 }
 
+/// Likewise of as many columns as fill a line, which is written whole before the next.
+template <int kWidth>
+void copy_columns_of_line(const Part *parts, int64_t /*count*/, int64_t row, int64_t rows, std::byte *to,
+                          int64_t pitch) {
+    constexpr int kLanes = 16 / kWidth, kColumns = static_cast<int>(kLine) / kWidth;
+    const std::byte *from[kColumns];
+    for (int i = 0; i < kColumns; ++i)
+        from[i] = parts[i].from + row * kWidth;
+    int64_t r = 0;
+    for (; r + kLanes <= rows; r += kLanes)
+        for (int c = 0; c < kColumns; c += kLanes)
+            transpose_square<kWidth>([&](int i) { return from[c + i] + r * kWidth; },
+                                     to + r * pitch + c * kWidth, pitch);
+    copy_rows<kWidth, kColumns>(parts, row, r, rows, to, pitch);
+}
+
+/// As copy_plane, of elements of kWidth bytes: lines of the result, of squares, then element by element
+/// what they leave.
+template <int kWidth>
+void transpose_plane(const std::byte *from, int64_t step, int64_t columns, int64_t rows, std::byte *to,
+                     int64_t pitch) {
+    constexpr int64_t kLanes = 16 / kWidth, kOfLine = kLine / kWidth;
+    const int64_t whole_columns = columns / kLanes * kLanes, whole_rows = rows / kLanes * kLanes;
+    for (int64_t line = 0; line < whole_columns; line += kOfLine)
+        for (int64_t r = 0; r < whole_rows; r += kLanes)
+            for (int64_t c = line, end = std::min(line + kOfLine, whole_columns); c < end; c += kLanes)
+                transpose_square<kWidth>([&](int i) { return from + (c + i) * step + r * kWidth; },
+                                         to + r * pitch + c * kWidth, pitch);
+    const auto each = [&](int64_t first_column, int64_t first_row, int64_t end_row) {
+        for (int64_t r = first_row; r < end_row; ++r)
+            for (int64_t c = first_column; c < columns; ++c)
+                std::memcpy(to + r * pitch + c * kWidth, from + c * step + r * kWidth, kWidth);
+    };
+    each(whole_columns, 0, whole_rows);
+    each(0, whole_rows, rows);
+}
+
 /// For columns of 1 << [0] bytes, 2 << [1] of them.
 constexpr CopyColumns kCopyColumns[4][4] = {
     {copy_columns<1, 2>, copy_columns<1, 4>, copy_columns<1, 8>, copy_columns<1, 16>},
     {copy_columns<2, 2>, copy_columns<2, 4>, copy_columns<2, 8>, nullptr},
     {copy_columns<4, 2>, copy_columns<4, 4>, nullptr, nullptr},
     {copy_columns<8, 2>, nullptr, nullptr, nullptr}};
+constexpr CopyColumns kCopyColumnsOfLine[] = {copy_columns_of_line<1>, copy_columns_of_line<2>,
+                                              copy_columns_of_line<4>, copy_columns_of_line<8>};
 
 size_t log2_of(int64_t n) {
     return static_cast<size_t>(std::bit_width(static_cast<uint64_t>(n))) - 1;
@@ -91,6 +154,10 @@ ColumnCopy find_column_copy(int64_t bytes, int64_t most) {
 #endif
     if (bytes > 8)
         return {};
+    if (most >= kLine / bytes) {
+        const CopyColumns copy = kCopyColumnsOfLine[log2_of(bytes)];
+        return {copy, copy, nullptr, kLine / bytes};
+    }
     const size_t columns = log2_of(std::min(most, 16 / bytes));
     const CopyColumns copy = kCopyColumns[log2_of(bytes)][columns - 1];
     return {copy, copy, nullptr, int64_t{1} << columns};
@@ -125,22 +192,19 @@ void copy_plane(int64_t size, bool lines, const std::byte *from, int64_t step, i
         return;
     }
 #endif
-    Part parts[16];
-    while (columns > 0) {
-        const int64_t most = std::min<int64_t>(columns, std::size(parts));
-        for (int64_t c = 0; c < most; ++c)
-            parts[c] = {.from = from + c * step, .begin = 0, .bytes = size, .row = size, .step = size};
-        ColumnCopy found = find_column_copy(size, most);
-        if (found.copy) {
-            found.copy(parts, found.count, 0, rows, to, pitch);
-        } else {
-            found.count = 1;
+    switch (size) {
+    case 1:
+        return transpose_plane<1>(from, step, columns, rows, to, pitch);
+    case 2:
+        return transpose_plane<2>(from, step, columns, rows, to, pitch);
+    case 4:
+        return transpose_plane<4>(from, step, columns, rows, to, pitch);
+    case 8:
+        return transpose_plane<8>(from, step, columns, rows, to, pitch);
+    default:
+        for (int64_t c = 0; c < columns; ++c)
             for (int64_t r = 0; r < rows; ++r)
-                std::memcpy(to + r * pitch, from + r * size, static_cast<size_t>(size));
-        }
-        columns -= found.count;
-        from += found.count * step;
-        to += found.count * size;
+                std::memcpy(to + r * pitch + c * size, from + c * step + r * size, static_cast<size_t>(size));
     }
 }
 
