@@ -25,6 +25,8 @@ extern const CompositeRule kNormRule;                     ///< p before them
 extern const CompositeRule kSoftmaxRule, kLogSoftmaxRule; ///< the axis alone
 extern const CompositeRule kExtremeRule; ///< x, the place of the extreme (in x's rank); the axis alone
 
+extern const CompositeRule kMedianRule; ///< x, a vector; no numbers
+
 /// a, b (composites/distances.cpp): distances of rows, of equal batch axes.
 extern const CompositeRule kEuclideanRule;
 /// Logarithms of probabilities [T, n, classes], states [n, 2 S + 1], lengths [2, n] (composites/ctc.cpp).

@@ -1,3 +1,4 @@
+#include "frontend/autograd/composites.h"
 #include "frontend/ops/compose.h"
 #include "lazuli/ops/elementwise.h"
 #include "lazuli/ops/indexing.h"
@@ -121,7 +122,10 @@ Tensor median(const Tensor &x, Location loc) {
         return detail::constant(Scalar(std::numeric_limits<double>::quiet_NaN()), type.dtype, type.device,
                                 loc);
     }
-    return median(reshape(x, {-1}, loc), 0, false, loc).values;
+    const Tensor line = reshape(x, {-1}, loc);
+    const auto value = [&] { return median(line, 0, false, loc).values; };
+    return ir::is_float(type.dtype) ? detail::composite(detail::kMedianRule, {&line}, {}, loc, value)
+                                    : value();
 }
 
 ValuesIndices kthvalue(const Tensor &x, int64_t k, int64_t axis, bool keepdim, Location loc) {

@@ -218,6 +218,10 @@ TEST(Gradients, OfCompositionsAreThoseOfPyTorchAtCorners) {
     EXPECT_EQ(gradient([](const Tensor &x) { return x.clamp(-1); }, {-2, -1, 0}), (V{0, 0, 1}));
     EXPECT_EQ(gradient([](const Tensor &x) { return x.max(0).values; }, {1, 3, 3}), (V{0, 1, 0}));
     EXPECT_EQ(gradient([](const Tensor &x) { return x.amax(0); }, {1, 3, 3}), (V{0, 0.5, 0.5}));
+    const double nan = std::nan("");
+    EXPECT_EQ(gradient([](const Tensor &x) { return x.median(); }, {1, 2, 2, 3}), (V{0, 0.5, 0.5, 0}));
+    EXPECT_EQ(gradient([](const Tensor &x) { return x.median(); }, {1, nan, nan}), (V{0, 0.5, 0.5}));
+    EXPECT_EQ(gradient([](const Tensor &x) { return x.median(0).values; }, {1, 2, 2, 3}), (V{0, 1, 0, 0}));
     EXPECT_EQ(gradient([](const Tensor &x) { return x.norm(); }, {0, 0}), (V{0, 0}));
     EXPECT_EQ(gradient([](const Tensor &x) { return x.norm(1.5); }, {0, 0}), (V{0, 0}));
     EXPECT_EQ(gradient([](const Tensor &x) { return x.std(); }, {2, 2}), (V{0, 0}));

@@ -98,6 +98,15 @@ void extreme(RuleCall &call) {
     call.give(0, where(position == place, g, 0));
 }
 
+/// All elements that are the median have a part of it; NaN is one where the median is.
+void median(RuleCall &call) {
+    const Value x = call.operand(0), out = call.result();
+    const Value is_median = x == out || (x.apply(Op::Ne, x) && out.apply(Op::Ne, out));
+    const Value same = cast(is_median, working_dtype(x.type().dtype));
+    const int64_t axis = 0;
+    call.give(0, same * (cast(call.g(), same.type().dtype) / sum(same, {&axis, 1}, true)));
+}
+
 } // namespace
 
 const CompositeRule kLogSumExpRule{{log_sum_exp}, {X | OUT}};
@@ -107,5 +116,6 @@ const CompositeRule kNormRule{{norm}, {X | OUT}};
 const CompositeRule kSoftmaxRule{{softmax}, {OUT}};
 const CompositeRule kLogSoftmaxRule{{log_softmax}, {OUT}};
 const CompositeRule kExtremeRule{{extreme}, {PLACE}};
+const CompositeRule kMedianRule{{median}, {X | OUT}};
 
 } // namespace lz::detail

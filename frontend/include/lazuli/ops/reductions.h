@@ -136,7 +136,7 @@ LZ_FUNCTION(Tensor count_nonzero, x, const Sizes &axes = {}, Location loc = Loca
 /// The middle one of a sorted row, the lower of two, and where it is: the first of equals. NaN where there is
 /// one. Throws IndexError for an axis without elements.
 LZ_FUNCTION(ValuesIndices median, x, int64_t axis, bool keepdim = false, Location loc = Location::current());
-/// The same of all elements; NaN of none.
+/// The same of all elements; NaN of none. All that are the median share the gradient.
 LZ_FUNCTION(Tensor median, x, Location loc = Location::current());
 /// The k-th smallest along an axis, from 1, and where it is. NaN counts as the largest. Throws IndexError.
 LZ_FUNCTION(ValuesIndices kthvalue, x, int64_t k, int64_t axis = -1, bool keepdim = false,
