@@ -211,14 +211,15 @@ private:
     std::vector<Values> resumed(const ir::Loop &loop);
 
     // --- lanes.cpp: reductions along the vector
+    /// Accumulators of one reduction: `registers` values, and as many indices behind them for arg reductions.
+    using Partials = std::vector<Values>;
     void emit_lanes(const ir::Loop &loop, uint32_t id, Value begin, Value end);
     Values fold_chunk(const ir::Loop &loop, Value begin, Value end); ///< the results as scalars, in order
     Values fold_tiny(const ir::Loop &loop, Value begin, Value end);
     Values fold_in_registers(const ir::Loop &loop, Value begin, Value end, int parts, bool masked);
+    Partials fold_rest(const ir::Loop &loop, Partials partials, Value begin, Value rest, size_t most);
     bool counts_positions(const ir::Loop &loop, const ir::Reduction &r) const;
     Values fold_in_memory(const ir::Loop &loop, Value begin, Value end, int parts);
-    /// Accumulators of one reduction: `registers` values, and as many indices behind them for arg reductions.
-    using Partials = std::vector<Values>;
     Partials identities(const ir::Loop &loop, int lanes,
                         const std::function<size_t(const ir::Reduction &)> &registers);
     void combine(const ir::Reduction &r, Value &best, Value *best_index, Value value, Value index,

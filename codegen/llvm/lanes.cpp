@@ -172,16 +172,78 @@ PhaseEmitter::Values PhaseEmitter::fold_in_registers(const Loop &loop, Value beg
                 position = b_.add(b_.add(b_.zext(position, Elem::I64), b_.splat(begin, width_)),
                                   b_.iota(Elem::I64, width_));
             }
-    if (!masked) {
-        // At most once; chunks that are full, which most are, stay in registers.
-        const Partials whole_steps = partials;
-        set(when(b_.compare(Pred::Slt, last, end), flatten(whole_steps), [&] {
-            while_spilled(loop, partials,
-                          [&](const Values &memory) { fold_steps(loop, memory, begin, last, end, 1, true); });
-            return flatten(partials);
-        }));
-    }
+    if (masked)
+        return halve(loop, std::move(partials));
+    if (s_.one_chunk && analysis_.cost(loop.body, loop.axis) <= kEachCost &&
+        std::ranges::none_of(loop.reductions, is_arg))
+        return halve(loop, fold_rest(loop, std::move(partials), last, b_.sub(end, last), most));
+    // At most once; chunks that are full, which most are, stay in registers.
+    const Partials whole_steps = partials;
+    set(when(b_.compare(Pred::Slt, last, end), flatten(whole_steps), [&] {
+        while_spilled(loop, partials,
+                      [&](const Values &memory) { fold_steps(loop, memory, begin, last, end, 1, true); });
+        return flatten(partials);
+    }));
     return halve(loop, std::move(partials));
+}
+
+/// `rest` elements from `begin` on, less than `most` registers of them; partial results are those of lane 0
+/// on. Each full register has a body of its own. What follows the last of them is one register that is filled
+/// up with identities, which change nothing. Sums of rows of 24, 56, 100 f32 take 0.16, 0.08, 0.07 ns an
+/// element, and 0.35, 0.24, 0.13 with partial results in memory (Zen 3, one thread); compiling takes 1 ms
+/// more.
+PhaseEmitter::Partials PhaseEmitter::fold_rest(const Loop &loop, Partials partials, Value begin, Value rest,
+                                               size_t most) {
+    const auto with = [&](Value first, const Values &masks, const std::function<void(size_t, Value)> &f) {
+        Context context = vector_context(loop.axis, b_.add(begin, first), width_, 1);
+        context.masks = masks;
+        points(loop.body, std::move(context), [&] {
+            for (size_t i = 0; i < partials.size(); ++i)
+                f(i, operand(loop.reductions[i].value, 0));
+        });
+    };
+    const auto add = [&](Partials &to, size_t i, size_t at, Value value) {
+        combine(loop.reductions[i], to[i][at % to[i].size()], nullptr, value, nullptr, nullptr);
+    };
+    std::vector<std::pair<CodeBlock, Values>> ends = {{b_.current(), flatten(partials)}};
+    const CodeBlock some = b_.block("some"), after = b_.block("after");
+    b_.branch(b_.compare(Pred::Slt, b_.i64(0), rest), some, after);
+    b_.set_block(some);
+    Values filled(partials.size());
+    const Value whole = b_.bit_and(rest, b_.i64(-width_));
+    with(whole, lanes_below(b_.sub(rest, whole), 1), [&](size_t i, Value value) {
+        const Reduction &r = loop.reductions[i];
+        filled[i] = b_.select(live(0), value, emit_identity(b_, r.op, r.dtype, width_));
+    });
+    for (size_t done = 0; done < most; ++done) {
+        const bool is_last = done + 1 == most;
+        const CodeBlock last = b_.block("last"), full = is_last ? last : b_.block("full");
+        const Value behind = b_.i64(static_cast<int64_t>(done + 1) * width_);
+        if (is_last)
+            b_.jump(last);
+        else
+            b_.branch(b_.compare(Pred::Sle, behind, rest), full, last);
+        b_.set_block(last);
+        Partials result = partials;
+        for (size_t i = 0; i < result.size(); ++i)
+            add(result, i, done, filled[i]);
+        ends.emplace_back(last, flatten(result));
+        b_.jump(after);
+        if (is_last)
+            break;
+        b_.set_block(full);
+        with(b_.i64(static_cast<int64_t>(done) * width_), {},
+             [&](size_t i, Value value) { add(partials, i, done, value); });
+    }
+    b_.set_block(after);
+    Values results;
+    for (size_t i = 0; i < ends.front().second.size(); ++i) {
+        const Value first = ends.front().second[i];
+        results.push_back(b_.phi(first, first, ends.front().first));
+        for (const auto &[block, values] : std::span(ends).subspan(1))
+            b_.add_incoming(results.back(), values[i], block);
+    }
+    return regroup(results, partials);
 }
 
 /// The partial results are in memory: steps of `parts` registers, of which each has a place of its own, and

@@ -25,6 +25,7 @@ struct Case {
     int extra = 0; ///< operations before the reduction
     int64_t block = 48;
     bool zeros = false; ///< of the elements' signs
+    bool one_chunk = false;
 };
 
 Launch reduction(const Case &c) {
@@ -41,6 +42,7 @@ Launch reduction(const Case &c) {
     Phase &phase = b.begin_phase({kept}, c.form == Form::Column || c.form == Form::AcrossVector);
     phase.on_cpu().across = c.form == Form::SideBySide;
     phase.on_cpu().inner = c.inner;
+    phase.on_cpu().one_chunk = c.one_chunk;
     if (c.form != Form::Row)
         phase.on_cpu().block = block;
     const KValue begin = c.bounds ? b.arg_value(from) : kNoValue, end = c.bounds ? b.arg_value(to) : kNoValue;
@@ -90,6 +92,20 @@ TEST(EmitterReduce, LanesFoldInTheDocumentedOrderAtEveryLength) {
     for (const ReduceOp op : kOps)
         for (const DType t : kTypes)
             expect_reduction({op, t, 3, 150});
+}
+
+/// What is left of whole steps of short rows is folded in registers: any number of them, and lanes of one.
+TEST(EmitterReduce, WhatShortRowsLeaveOfWholeStepsIsFoldedInRegisters) {
+    const auto fold = [](ReduceOp op, DType t, int64_t n, bool zeros) {
+        expect_reduction({op, t, 3, n, LoopOrder::Lanes, chunk_of(LoopOrder::Lanes), n % 2 == 1, Form::Row,
+                          InnerTier::Any, static_cast<int>(n % 3), 48, zeros, true});
+    };
+    for (const int64_t n : {1, 7, 8, 23, 31, 32, 33, 40, 48, 57, 63, 64, 72, 97, 127})
+        fold(ReduceOp::Add, n % 2 == 0 ? DType::F64 : DType::F32, n, n % 5 == 0);
+    int64_t n = 23;
+    for (const ReduceOp op : kOps)
+        for (const DType t : {DType::F32, DType::F64, DType::I64, DType::U8})
+            fold(op, t, n += 4, false);
 }
 
 TEST(EmitterReduce, LongBodiesFoldInTheSameOrder) {
