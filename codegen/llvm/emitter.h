@@ -217,7 +217,14 @@ private:
     Values fold_chunk(const ir::Loop &loop, Value begin, Value end); ///< the results as scalars, in order
     Values fold_tiny(const ir::Loop &loop, Value begin, Value end);
     Values fold_in_registers(const ir::Loop &loop, Value begin, Value end, int parts, bool masked);
-    Partials fold_rest(const ir::Loop &loop, Partials partials, Value begin, Value rest, size_t most);
+    Partials fold_rest(const ir::Loop &loop, Partials partials, Value begin, Value walked, Value end,
+                       size_t most);
+    void begin_positions(const ir::Loop &loop, Partials &partials);
+    void take(const ir::Loop &loop, size_t reduction, Values &accumulators, size_t at, int part,
+              Value behind);
+    void take_position(const ir::Reduction &r, Value &best, Value &position, Value value, Value behind,
+                       Value mask);
+    Values halve_positions(const ir::Loop &loop, Partials partials, Value begin, Value end);
     bool counts_positions(const ir::Loop &loop, const ir::Reduction &r) const;
     Values fold_in_memory(const ir::Loop &loop, Value begin, Value end, int parts);
     Partials identities(const ir::Loop &loop, int lanes,

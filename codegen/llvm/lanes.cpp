@@ -19,7 +19,8 @@ namespace {
 /// tenth less to compile.
 constexpr int kEachCost = 12, kTurnsCost = 32, kStepsCostOf16 = 48;
 constexpr int kMostRegisters = 8;
-constexpr int kTinyExtent = 16;
+/// Extents of InnerTier::Tiny, which few registers of so many lanes hold.
+constexpr int kTinyExtent = 16, kLeastTinyWidth = 4;
 
 } // namespace
 
@@ -64,7 +65,7 @@ void PhaseEmitter::emit_lanes(const Loop &loop, uint32_t id, Value begin, Value 
 
 PhaseEmitter::Values PhaseEmitter::fold_chunk(const Loop &loop, Value begin, Value end) {
     const bool tiny = s_.inner == InnerTier::Tiny && !vector_grid() && analysis_.one_lanes_axis();
-    if (tiny && width_ >= kTinyExtent && (loop.chunk == 0 || loop.chunk >= kTinyExtent))
+    if (tiny && width_ >= kLeastTinyWidth && (loop.chunk == 0 || loop.chunk >= kTinyExtent))
         return fold_tiny(loop, begin, end);
     int registers = 0;
     for (const Reduction &r : loop.reductions)
@@ -82,19 +83,100 @@ PhaseEmitter::Values PhaseEmitter::fold_chunk(const Loop &loop, Value begin, Val
                              !light && masks_are_free(loop.body, loop.axis));
 }
 
-/// All elements fit one register; the lanes behind it hold identities, which change nothing.
-PhaseEmitter::Values PhaseEmitter::fold_tiny(const Loop &loop, Value begin, Value end) {
-    Partials partials = identities(loop, width_, [](const Reduction &) { return size_t{1}; });
-    Context context = vector_context(loop.axis, begin, width_, 1);
-    context.masks = lanes_below(b_.sub(end, begin), 1);
-    points(loop.body, std::move(context), [&] {
-        for (size_t i = 0; i < partials.size(); ++i) {
-            const Reduction &r = loop.reductions[i];
-            combine(r, partials[i][0], is_arg(r) ? &partials[i][1] : nullptr, operand(r.value, 0),
-                    is_arg(r) ? operand(r.index, 0) : nullptr, live(0));
+/// Where positions are counted: an accumulator's index is 32 bits, those from the chunk's begin to lane 0 of
+/// the register that its element was in. A lane begins as if its first element had been there: of equals the
+/// first wins.
+void PhaseEmitter::begin_positions(const Loop &loop, Partials &partials) {
+    for (size_t i = 0; i < partials.size(); ++i)
+        if (counts_positions(loop, loop.reductions[i]))
+            for (size_t n = partials[i].size() / 2, j = 0; j < n; ++j)
+                partials[i][n + j] = b_.i32(static_cast<int32_t>(j) * width_, width_);
+}
+
+/// Folds a register of elements, `behind` the chunk's begin, to accumulator `at`.
+void PhaseEmitter::take(const Loop &loop, size_t reduction, Values &accumulators, size_t at, int part,
+                        Value behind) {
+    const Reduction &r = loop.reductions[reduction];
+    const size_t n = accumulators.size() / (is_arg(r) ? 2 : 1);
+    if (counts_positions(loop, r))
+        take_position(r, accumulators[at], accumulators[n + at], operand(r.value, part), behind, live(part));
+    else
+        combine(r, accumulators[at], is_arg(r) ? &accumulators[n + at] : nullptr, operand(r.value, part),
+                is_arg(r) ? operand(r.index, part) : nullptr, live(part));
+}
+
+void PhaseEmitter::take_position(const Reduction &r, Value &best, Value &position, Value value, Value behind,
+                                 Value mask) {
+    Value better = emit_better_later(b_, r.op, r.dtype, value, best);
+    if (mask)
+        better = b_.bit_and(better, mask);
+    best = b_.select(better, value, best);
+    position = b_.select(better, b_.splat(b_.truncate(behind, Elem::I32), width_), position);
+}
+
+/// As halve, of a chunk; positions become indices at last. Registers that no element reached are left out,
+/// where folding them takes longer than a branch.
+PhaseEmitter::Values PhaseEmitter::halve_positions(const Loop &loop, Partials partials, Value begin,
+                                                   Value end) {
+    Values results;
+    for (size_t i = 0; i < partials.size(); ++i) {
+        const Reduction &r = loop.reductions[i];
+        Values &all = partials[i];
+        if (!counts_positions(loop, r)) {
+            for (Value v : halve(r, std::move(all)))
+                results.push_back(v);
+            continue;
         }
-    });
-    return halve(loop, std::move(partials));
+        size_t n = all.size() / 2;
+        for (size_t j = 0; j < n; ++j)
+            all[n + j] = b_.add(all[n + j], b_.iota(Elem::I32, width_));
+        for (; n > 1; n /= 2) {
+            const size_t h = n / 2;
+            Values low(all.begin(), all.begin() + static_cast<long>(h));
+            low.insert(low.end(), all.begin() + static_cast<long>(n), all.begin() + static_cast<long>(n + h));
+            Value reached =
+                b_.compare(Pred::Slt, b_.i64(static_cast<int64_t>(h) * width_), b_.sub(end, begin));
+            all = when(reached, low, [&] {
+                Values folded = low;
+                for (size_t j = 0; j < h; ++j)
+                    combine(r, folded[j], &folded[h + j], all[h + j], all[n + h + j], nullptr);
+                return folded;
+            });
+        }
+        const Values one = halve(r, std::move(all));
+        results.push_back(one[0]);
+        results.push_back(b_.add(b_.zext(one[1], Elem::I64), begin));
+    }
+    return results;
+}
+
+/// All elements fit a few registers; the lanes behind them hold identities, which change nothing.
+PhaseEmitter::Values PhaseEmitter::fold_tiny(const Loop &loop, Value begin, Value end) {
+    const int registers = std::max(1, kTinyExtent / width_);
+    Partials partials =
+        identities(loop, width_, [&](const Reduction &) { return static_cast<size_t>(registers); });
+    begin_positions(loop, partials);
+    Value count = b_.sub(end, begin);
+    const std::function<void(int)> from = [&](int at) {
+        Value behind = b_.i64(int64_t{at} * width_);
+        Context context = vector_context(loop.axis, b_.add(begin, behind), width_, 1);
+        context.masks = lanes_below(b_.sub(count, behind), 1);
+        points(loop.body, std::move(context), [&] {
+            for (size_t i = 0; i < partials.size(); ++i)
+                take(loop, i, partials[i], static_cast<size_t>(at), 0, behind);
+        });
+        if (at + 1 == registers)
+            return;
+        const Partials before = partials;
+        const Values after =
+            when(b_.compare(Pred::Slt, b_.i64(int64_t{at + 1} * width_), count), flatten(before), [&] {
+                from(at + 1);
+                return flatten(partials);
+            });
+        partials = regroup(after, before);
+    };
+    from(0);
+    return halve_positions(loop, std::move(partials), begin, end);
 }
 
 /// A step works on `parts` registers of elements, at most as many as the widest reduction has for its lanes.
@@ -106,15 +188,9 @@ PhaseEmitter::Values PhaseEmitter::fold_in_registers(const Loop &loop, Value beg
     const auto registers = [&](const Reduction &r) { return static_cast<size_t>(lanes_of(r) / width_); };
     Partials partials = identities(loop, width_, registers);
     size_t most = 0;
-    Values flat;
-    for (size_t i = 0; i < partials.size(); ++i) {
-        const size_t n = registers(loop.reductions[i]);
-        most = std::max(most, n);
-        // A lane begins as if its first element had been there: of equals the first wins.
-        for (size_t j = 0; counts_positions(loop, loop.reductions[i]) && j < n; ++j)
-            partials[i][n + j] = b_.i32(static_cast<int32_t>(j) * width_, width_);
-        flat.insert(flat.end(), partials[i].begin(), partials[i].end());
-    }
+    for (const Reduction &r : loop.reductions)
+        most = std::max(most, registers(r));
+    begin_positions(loop, partials);
     const auto set = [&](std::span<const Value> all) { partials = regroup(all, partials); };
     const int64_t whole = static_cast<int64_t>(most) * width_;
     Value count = b_.sub(end, begin);
@@ -125,7 +201,7 @@ PhaseEmitter::Values PhaseEmitter::fold_in_registers(const Loop &loop, Value beg
     const bool is_part = loop.begin != kNoValue;
     const std::vector<uint32_t> streams =
         is_part ? streams_ahead(loop.body, loop.axis, masked || chooses(loop.body)) : std::vector<uint32_t>();
-    flat = b_.loop(begin, last, step, flat, [&](Value index, std::span<const Value> carried) {
+    set(b_.loop(begin, last, step, flatten(partials), [&](Value index, std::span<const Value> carried) {
         set(carried);
         Context context = vector_context(loop.axis, index, width_, parts);
         context.streams = streams;
@@ -135,23 +211,9 @@ PhaseEmitter::Values PhaseEmitter::fold_in_registers(const Loop &loop, Value beg
             for (size_t i = 0; i < partials.size(); ++i) {
                 const Reduction &r = loop.reductions[i];
                 const size_t n = registers(r);
-                for (int part = 0; part < parts; ++part) {
-                    const size_t at = static_cast<size_t>(part) % n;
-                    if (counts_positions(loop, r)) {
-                        Value &best = partials[i][at], &position = partials[i][n + at];
-                        Value value = operand(r.value, part);
-                        Value better = emit_better_later(b_, r.op, r.dtype, value, best);
-                        if (live(part))
-                            better = b_.bit_and(better, live(part));
-                        Value here = b_.add(b_.sub(index, begin), b_.i64(int64_t{part} * width_));
-                        best = b_.select(better, value, best);
-                        position =
-                            b_.select(better, b_.splat(b_.truncate(here, Elem::I32), width_), position);
-                        continue;
-                    }
-                    combine(r, partials[i][at], is_arg(r) ? &partials[i][n + at] : nullptr,
-                            operand(r.value, part), is_arg(r) ? operand(r.index, part) : nullptr, live(part));
-                }
+                for (int part = 0; part < parts; ++part)
+                    take(loop, i, partials[i], static_cast<size_t>(part) % n, part,
+                         b_.add(b_.sub(index, begin), b_.i64(int64_t{part} * width_)));
                 const auto turns = static_cast<long>(static_cast<size_t>(parts) % n);
                 const auto half = partials[i].begin() + static_cast<long>(n);
                 std::rotate(partials[i].begin(), partials[i].begin() + turns, half);
@@ -159,12 +221,15 @@ PhaseEmitter::Values PhaseEmitter::fold_in_registers(const Loop &loop, Value beg
                     std::rotate(half, half + turns, partials[i].end());
             }
         });
-        Values next;
-        for (const Values &group : partials)
-            next.insert(next.end(), group.begin(), group.end());
-        return next;
-    });
-    set(flat);
+        return flatten(partials);
+    }));
+    if (masked)
+        return halve_positions(loop, std::move(partials), begin, end);
+    const auto registers_do = [&](const Reduction &r) { return !is_arg(r) || counts_positions(loop, r); };
+    if (s_.one_chunk && analysis_.cost(loop.body, loop.axis) <= kEachCost &&
+        std::ranges::all_of(loop.reductions, registers_do))
+        return halve_positions(loop, fold_rest(loop, std::move(partials), begin, walked, end, most), begin,
+                               end);
     for (size_t i = 0; i < partials.size(); ++i)
         for (size_t n = registers(loop.reductions[i]), j = 0; j < n; ++j)
             if (counts_positions(loop, loop.reductions[i])) {
@@ -172,11 +237,6 @@ PhaseEmitter::Values PhaseEmitter::fold_in_registers(const Loop &loop, Value beg
                 position = b_.add(b_.add(b_.zext(position, Elem::I64), b_.splat(begin, width_)),
                                   b_.iota(Elem::I64, width_));
             }
-    if (masked)
-        return halve(loop, std::move(partials));
-    if (s_.one_chunk && analysis_.cost(loop.body, loop.axis) <= kEachCost &&
-        std::ranges::none_of(loop.reductions, is_arg))
-        return halve(loop, fold_rest(loop, std::move(partials), last, b_.sub(end, last), most));
     // At most once; chunks that are full, which most are, stay in registers.
     const Partials whole_steps = partials;
     set(when(b_.compare(Pred::Slt, last, end), flatten(whole_steps), [&] {
@@ -187,53 +247,60 @@ PhaseEmitter::Values PhaseEmitter::fold_in_registers(const Loop &loop, Value beg
     return halve(loop, std::move(partials));
 }
 
-/// `rest` elements from `begin` on, less than `most` registers of them; partial results are those of lane 0
-/// on. Each full register has a body of its own. What follows the last of them is one register that is filled
-/// up with identities, which change nothing. Sums of rows of 24, 56, 100 f32 take 0.16, 0.08, 0.07 ns an
-/// element, and 0.35, 0.24, 0.13 with partial results in memory (Zen 3, one thread); compiling takes 1 ms
-/// more.
-PhaseEmitter::Partials PhaseEmitter::fold_rest(const Loop &loop, Partials partials, Value begin, Value rest,
-                                               size_t most) {
-    const auto with = [&](Value first, const Values &masks, const std::function<void(size_t, Value)> &f) {
-        Context context = vector_context(loop.axis, b_.add(begin, first), width_, 1);
+/// The elements that are left of a chunk after `walked` of them, less than `most` registers; partial results
+/// are those of lane 0 on. Each full register has a body of its own. What follows the last of them is one
+/// register that is filled up with identities, which change nothing. Sums of rows of 24, 56, 100 f32 take
+/// 0.16, 0.08, 0.07 ns an element, and 0.35, 0.24, 0.13 with partial results in memory (Zen 3, one thread);
+/// compiling takes 1 ms more.
+PhaseEmitter::Partials PhaseEmitter::fold_rest(const Loop &loop, Partials partials, Value begin, Value walked,
+                                               Value end, size_t most) {
+    const auto with = [&](Value behind, const Values &masks, const std::function<void(size_t)> &f) {
+        Context context = vector_context(loop.axis, b_.add(begin, behind), width_, 1);
         context.masks = masks;
         points(loop.body, std::move(context), [&] {
             for (size_t i = 0; i < partials.size(); ++i)
-                f(i, operand(loop.reductions[i].value, 0));
+                f(i);
         });
     };
-    const auto add = [&](Partials &to, size_t i, size_t at, Value value) {
-        combine(loop.reductions[i], to[i][at % to[i].size()], nullptr, value, nullptr, nullptr);
-    };
+    Value rest = b_.sub(b_.sub(end, begin), walked);
     std::vector<std::pair<CodeBlock, Values>> ends = {{b_.current(), flatten(partials)}};
     const CodeBlock some = b_.block("some"), after = b_.block("after");
     b_.branch(b_.compare(Pred::Slt, b_.i64(0), rest), some, after);
     b_.set_block(some);
     Values filled(partials.size());
-    const Value whole = b_.bit_and(rest, b_.i64(-width_));
-    with(whole, lanes_below(b_.sub(rest, whole), 1), [&](size_t i, Value value) {
+    Value whole = b_.bit_and(rest, b_.i64(-width_)), last_behind = b_.add(walked, whole);
+    with(last_behind, lanes_below(b_.sub(rest, whole), 1), [&](size_t i) {
         const Reduction &r = loop.reductions[i];
-        filled[i] = b_.select(live(0), value, emit_identity(b_, r.op, r.dtype, width_));
+        filled[i] = b_.select(live(0), operand(r.value, 0), emit_identity(b_, r.op, r.dtype, width_));
     });
     for (size_t done = 0; done < most; ++done) {
+        const auto at = [&](size_t i) {
+            return done % static_cast<size_t>(lanes_of(loop.reductions[i]) / width_);
+        };
         const bool is_last = done + 1 == most;
         const CodeBlock last = b_.block("last"), full = is_last ? last : b_.block("full");
-        const Value behind = b_.i64(static_cast<int64_t>(done + 1) * width_);
         if (is_last)
             b_.jump(last);
         else
-            b_.branch(b_.compare(Pred::Sle, behind, rest), full, last);
+            b_.branch(b_.compare(Pred::Sle, b_.i64(static_cast<int64_t>(done + 1) * width_), rest), full,
+                      last);
         b_.set_block(last);
         Partials result = partials;
-        for (size_t i = 0; i < result.size(); ++i)
-            add(result, i, done, filled[i]);
+        for (size_t i = 0; i < result.size(); ++i) {
+            const Reduction &r = loop.reductions[i];
+            Values &to = result[i];
+            if (is_arg(r))
+                take_position(r, to[at(i)], to[to.size() / 2 + at(i)], filled[i], last_behind, nullptr);
+            else
+                combine(r, to[at(i)], nullptr, filled[i], nullptr, nullptr);
+        }
         ends.emplace_back(last, flatten(result));
         b_.jump(after);
         if (is_last)
             break;
         b_.set_block(full);
-        with(b_.i64(static_cast<int64_t>(done) * width_), {},
-             [&](size_t i, Value value) { add(partials, i, done, value); });
+        Value behind = b_.add(walked, b_.i64(static_cast<int64_t>(done) * width_));
+        with(behind, {}, [&](size_t i) { take(loop, i, partials[i], at(i), 0, behind); });
     }
     b_.set_block(after);
     Values results;

@@ -329,7 +329,8 @@ void PhaseEmitter::vector_range(const Region &region, AxisId axis, Value lo, Val
         points(region, std::move(context));
         return forget(before);
     }
-    const int parts = parts_for(region, axis);
+    const bool tiny = s_.inner == InnerTier::Tiny && speaks; // few registers
+    const int parts = tiny ? 1 : parts_for(region, axis);
     Value aligned = nullptr;
     Value peel = s_.stores == StoreTier::Streaming ? alignment_peel(region, axis, lo, hi, &aligned) : nullptr;
     const bool draws = analysis_.draws(region, axis);
@@ -341,7 +342,7 @@ void PhaseEmitter::vector_range(const Region &region, AxisId axis, Value lo, Val
     if (!peel) {
         const auto steps = [&] {
             const Mark inside = mark();
-            const int at_once = parts_for(region, axis);
+            const int at_once = tiny ? 1 : parts_for(region, axis);
             Value end = full(lo, at_once);
             full_steps(region, axis, lo, end, at_once, false);
             // A step of rows that are reduced side by side walks down all of them, and what is drawn for one
