@@ -226,7 +226,7 @@ PhaseEmitter::Values PhaseEmitter::fold_in_registers(const Loop &loop, Value beg
     if (masked)
         return halve_positions(loop, std::move(partials), begin, end);
     const auto registers_do = [&](const Reduction &r) { return !is_arg(r) || counts_positions(loop, r); };
-    if (s_.one_chunk && analysis_.cost(loop.body, loop.axis) <= kEachCost &&
+    if ((s_.one_chunk || loop.chunk == 0) && analysis_.cost(loop.body, loop.axis) <= kEachCost &&
         std::ranges::all_of(loop.reductions, registers_do))
         return halve_positions(loop, fold_rest(loop, std::move(partials), begin, walked, end, most), begin,
                                end);
