@@ -379,11 +379,12 @@ namespace {
 
 /// While a function is recorded for `lz::compile`, a value from before it that is to be shared: it is
 /// computed now, as a replay computes it first. Else the function would share what is there, and record a
-/// copy of what is pending or on its way.
+/// copy of what is pending or on its way. A trace that is rejected knows no longer what it has made, and is
+/// compared with nothing.
 void compute_from_before(Node *node, Location loc) {
     Recorder &recorder = Recorder::current();
     Trace *const trace = recorder.trace();
-    if (trace->made(node) || trace->constant(node) ||
+    if (trace->rejected() || trace->made(node) || trace->constant(node) ||
         (node->state.load(std::memory_order_acquire) == State::Ready &&
          !node->in_flight.load(std::memory_order_acquire)))
         return;

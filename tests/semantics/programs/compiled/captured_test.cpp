@@ -104,6 +104,25 @@ TEST(CompiledCaptured, S90_a_part_of_a_tensor_is_a_result_as_its_value) {
     EXPECT_GT(columns.stats().replays, 0) << columns.stats().why;
 }
 
+TEST(CompiledCaptured, S90_parts_are_changed_after_what_is_not_replayed) {
+    const auto changes = compile([](const Tensor &x) {
+        (void)x.sum().item<float>();
+        Tensor y = x + 1;
+        y.at({0}) *= 2;
+        return y;
+    });
+    const auto other = compile([](Tensor x, const Tensor &y) {
+        x.eval();
+        x.copy_(y * 2);
+        x.copy_(y);
+        return x + y;
+    });
+    for (int call = 0; call < 3; ++call) {
+        EXPECT_EQ(changes(ones({2})).to_vector<float>(), (std::vector<float>{4, 2}));
+        EXPECT_EQ(other(ones({2}), full({2}, 3)).to_vector<float>(), (std::vector<float>{6, 6}));
+    }
+}
+
 TEST(CompiledCaptured, S99_tensors_that_are_pending_at_times_are_no_other_function) {
     run_child("LAZULI_CHECK_COMPILED=2 LAZULI_VIRTUAL_GPUS=1", "ChecksPendingTensors");
 }
