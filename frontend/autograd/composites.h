@@ -12,6 +12,7 @@ namespace lz::detail {
 // Activations (composites/activations.cpp). Input: x.
 extern const CompositeRule kSquareRule, kReluRule, kSiluRule, kGeluErfRule, kGeluTanhRule;
 extern const CompositeRule kErfcRule, kLogGammaRule;
+extern const CompositeRule kPowerRule;     ///< the exponent
 extern const CompositeRule kSoftplusRule;  ///< beta, threshold
 extern const CompositeRule kLeakyReluRule; ///< slope
 extern const CompositeRule kClampRule;     ///< x, lower or none, upper or none; whether they are numbers

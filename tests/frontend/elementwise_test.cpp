@@ -177,6 +177,43 @@ TEST(Elementwise, ArithmeticOfIntegers) {
     expect_tensor(lz::pow(a, 2), {3}, lz::i64, {49, 49, 36});
 }
 
+/// Powers that are written as a few operations, beside those of the C library.
+TEST(Elementwise, PowersOfAFewOperationsAreThoseOfPow) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    std::vector<double> at = {0.0, -0.0, kInfinity, -kInfinity, std::nan(""), 1, -1, 2.5e-45, 1e-39};
+    for (double x = 1e-38; x < 3e38; x *= 1.7)
+        at.insert(at.end(), {x, -x});
+    for (const lz::DType dtype : {lz::f32, lz::f64, lz::f16, lz::bf16}) {
+        const Tensor base = lz::tensor<double>(at, {.dtype = dtype});
+        const std::vector<double> bases = base.to(lz::f64).to_vector<double>();
+        for (const double exponent : {3.0, 4.0, -1.0, -2.0, 0.5, -0.5}) {
+            const Tensor power = lz::pow(base, exponent);
+            EXPECT_EQ(power.dtype(), dtype);
+            std::vector<double> expected(bases.size());
+            std::ranges::transform(bases, expected.begin(), [&](double x) { return std::pow(x, exponent); });
+            const auto found = power.to(lz::f64).to_vector<double>(),
+                       rounded = lz::tensor<double>(expected).to(dtype).to(lz::f64).to_vector<double>();
+            // Of the last place, and the smallest number.
+            const auto [unit, least] = dtype == lz::f32    ? std::pair{0x1p-23, 0x1p-149}
+                                       : dtype == lz::f64  ? std::pair{0x1p-52, 0x1p-1074}
+                                       : dtype == lz::bf16 ? std::pair{0x1p-7, 0x1p-133}
+                                                           : std::pair{0x1p-10, 0x1p-24};
+            for (size_t i = 0; i < bases.size(); ++i) {
+                const std::string what = std::to_string(bases[i]) + " to " + std::to_string(exponent);
+                if (std::isnan(rounded[i]) || std::isinf(rounded[i]) || rounded[i] == 0) {
+                    EXPECT_EQ(std::isnan(found[i]), std::isnan(rounded[i])) << what;
+                    EXPECT_TRUE(std::isnan(rounded[i]) || found[i] == rounded[i]) << what << ' ' << found[i];
+                    EXPECT_EQ(std::signbit(found[i]) && !std::isnan(found[i]),
+                              std::signbit(rounded[i]) && !std::isnan(rounded[i]))
+                        << what;
+                } else {
+                    EXPECT_NEAR(found[i], rounded[i], 2 * (unit * std::abs(rounded[i]) + least)) << what;
+                }
+            }
+        }
+    }
+}
+
 TEST(Elementwise, BoolAddsAsOrAndMultipliesAsAnd) {
     const Tensor a = lz::tensor({true, true, false}), b = lz::tensor({true, false, false});
     expect_tensor(a + b, {3}, lz::boolean, {1, 1, 0});

@@ -21,6 +21,18 @@ void elementwise(RuleCall &call) {
 Value square_slope(const RuleCall &, const Value &g, const Value &x) {
     return g * (2 * x);
 }
+/// Of the powers that the frontend writes as a few operations.
+Value power_slope(const RuleCall &call, const Value &g, const Value &x) {
+    const double power = call.number(0);
+    if (power == 3 || power == 4)
+        return g * (power * (power == 3 ? x * x : x * x * x));
+    if (power == 0.5)
+        return g * (0.5 * rsqrt(x));
+    if (power == -0.5)
+        return g * (-0.5 * rsqrt(x) / x);
+    const Value r = 1 / x;
+    return g * (power * (power == -1 ? r * r : r * r * r));
+}
 // 0 at 0, and NaN goes through.
 Value relu_slope(const RuleCall &, const Value &g, const Value &out) {
     return where(out <= 0, 0, g);
@@ -116,6 +128,7 @@ void log_add_exp(RuleCall &call) {
 } // namespace
 
 const CompositeRule kSquareRule{{elementwise<square_slope, X>}, {X}};
+const CompositeRule kPowerRule{{elementwise<power_slope, X>}, {X}};
 const CompositeRule kReluRule{{elementwise<relu_slope, OUT>}, {OUT}};
 const CompositeRule kSiluRule{{elementwise<silu_slope, X>}, {X}};
 const CompositeRule kGeluErfRule{{elementwise<gelu_erf_slope, X>}, {X}};
