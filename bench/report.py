@@ -32,12 +32,12 @@ FRACTIONS = ("of_read", "of_ceiling", "of_peak")
 GROUPS = (("training", r"training/|optimizers/|compiled/training"),
           ("products", r"matmul/|products/(?!gpt2)"),
           ("programs", r"programs/|program_files/|products/gpt2|overhead/|autograd/|compiled/|cold_start/"),
-          ("library", r"library/(?!argmax|amax|flip|group_norm)|files/"),
+          ("library", r"library/(?!argmax|amax|flip|group_norm|of_rows|channels_last|pad|power)|files/"),
           ("random", r"random/"),
-          ("layout", r"joins/|/cat|/stack|/transpose|/roll|/flip"),
-          ("rows", r"softmax|layer_norm|group_norm"),
-          ("reductions", r"/sum_|library/(argmax|amax)"),
-          ("elementwise", r"memory_bound/|elementwise/"))
+          ("layout", r"joins/|/cat|/stack|/transpose|/roll|/flip|/channels_last|/pad"),
+          ("rows", r"softmax|layer_norm|group_norm|of_rows/var"),
+          ("reductions", r"/sum_|library/(argmax|amax|of_rows)"),
+          ("elementwise", r"memory_bound/|elementwise/|library/power"))
 # What the other way of our own is, by bench, where it stands in `ratio`: a pattern of rows, and what they say.
 OTHER_WAYS = (("fast_math", r"/65536$", "without LAZULI_FAST_MATH=1, in cache"),
               ("fast_math", r"/16777216$", "without LAZULI_FAST_MATH=1, in memory"),

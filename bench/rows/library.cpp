@@ -14,6 +14,7 @@
 #endif
 
 #include <cstdio>
+#include <string>
 #include <vector>
 
 namespace {
@@ -215,6 +216,64 @@ void amax(benchmark::State &state) {
 }
 BENCHMARK(argmax)->ArgName("axis")->Arg(0)->Arg(1)->UseManualTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(amax)->ArgName("axis")->Arg(0)->Arg(1)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+/// Of short rows, as those of a few classes.
+void of_rows(benchmark::State &state, const std::string &function) {
+    const int64_t extent = state.range(0), count = (int64_t{1} << 18) / extent;
+    const Tensor x = ready(lz::randn({count, extent}));
+    const auto compute = [&] {
+        return function == "sum"           ? x.sum(1)
+               : function == "amax"        ? x.amax(1)
+               : function == "argmax"      ? x.argmax(1)
+               : function == "softmax"     ? lz::softmax(x, 1)
+               : function == "log_softmax" ? lz::log_softmax(x, 1)
+                                           : x.var(1);
+    };
+    take_turns(state, [&] { compute().eval(); }, LZ_PEER(peer::of_rows(function, count, extent)));
+}
+void channels_last(benchmark::State &state) {
+    constexpr int64_t kCount = 16, kSize = 64;
+    const int64_t channels = state.range(0);
+    const bool back = state.range(1) != 0;
+    const Tensor x =
+        ready(back ? lz::rand({kCount, kSize, kSize, channels}) : lz::rand({kCount, channels, kSize, kSize}));
+    take_turns(
+        state, [&] { (back ? x.permute({0, 3, 1, 2}) : x.permute({0, 2, 3, 1})).contiguous().eval(); },
+        LZ_PEER(peer::channels_last(kCount, channels, kSize, back)));
+}
+void pad(benchmark::State &state) {
+    const Tensor x = ready(lz::rand({16, 3, 64, 64}));
+    take_turns(state, [&] { lz::pad(x, {1, 1, 1, 1}).eval(); }, LZ_PEER(peer::pad(16, 3, 64)));
+}
+/// Exponents that are written as multiplications or a root, and one that is not.
+void power(benchmark::State &state, double exponent) {
+    const Tensor x = ready(lz::rand({kLine}));
+    take_turns(state, [&] { lz::pow(x, exponent).eval(); }, LZ_PEER(peer::power(kLine, exponent)));
+}
+#define LZ_OF_ROWS(function)                                                                                 \
+    BENCHMARK_CAPTURE(of_rows, function, #function)                                                          \
+        ->Arg(3)                                                                                             \
+        ->Arg(10)                                                                                            \
+        ->Arg(24)                                                                                            \
+        ->Arg(100)                                                                                           \
+        ->UseManualTime()                                                                                    \
+        ->Unit(benchmark::kMicrosecond)
+LZ_OF_ROWS(sum);
+LZ_OF_ROWS(amax);
+LZ_OF_ROWS(argmax);
+LZ_OF_ROWS(softmax);
+LZ_OF_ROWS(log_softmax);
+LZ_OF_ROWS(var);
+#undef LZ_OF_ROWS
+BENCHMARK(channels_last)
+    ->ArgNames({"channels", "back"})
+    ->ArgsProduct({{3, 4, 16, 64}, {0, 1}})
+    ->UseManualTime()
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK(pad)->UseManualTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(power, 3, 3.0)->UseManualTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(power, half, 0.5)->UseManualTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(power, 2.5, 2.5)->UseManualTime()->Unit(benchmark::kMicrosecond);
 
 /// Results are right before their time is taken.
 bool check() {

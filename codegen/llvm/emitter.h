@@ -114,6 +114,8 @@ private:
         return ctx_.masks.empty() ? nullptr : ctx_.masks[static_cast<size_t>(part)];
     }
     Value lane_indices(int part); ///< i64 indices on the vector axis
+    Value beside_lane_index(ir::KValue v, bool &far);
+    std::optional<Emitted> compare_lanes(const ir::Instr &instr);
     Context vector_context(ir::AxisId axis, Value first, int width, int parts) const;
 
     // --- access.cpp: addresses, loads and stores
@@ -336,7 +338,8 @@ private:
     void transpose(std::vector<Value> &rows);
     void tile(Value row, Value column, int parts, std::span<const std::pair<ir::KValue, Value>> loads,
               Value aligned);
-    void tile_edges(Value row_lo, Value row_hi, Value lo, Value hi, Value full_rows, Value full_columns);
+    void tile_edges(Value row_lo, Value row_hi, Value lo, Value hi, Value full_rows, Value full_columns,
+                    int parts);
     Value tiles_aligned(Value row, Value column);
 
     Builder &b_;

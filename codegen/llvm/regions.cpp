@@ -232,6 +232,15 @@ Emitted PhaseEmitter::compute(KValue v) {
         if (is_periodic(v))
             return periodic(v);
         break;
+    case KOp::Eq:
+    case KOp::Ne:
+    case KOp::Lt:
+    case KOp::Le:
+    case KOp::Gt:
+    case KOp::Ge:
+        if (std::optional<Emitted> compared = compare_lanes(instr))
+            return *std::move(compared);
+        break;
     default:
         break;
     }
@@ -245,6 +254,48 @@ Emitted PhaseEmitter::compute(KValue v) {
         return emit_op(b_, target_, instr.op, instr.dtype, from, x[0], x[1], x[2]);
     };
     return is_varying(v) ? vary(of_part) : one(of_part(0));
+}
+
+/// What is added to the index on the vector axis, where v is the sum of both; else null. `far`: it may be any
+/// number, and not only a place in a tensor.
+Value PhaseEmitter::beside_lane_index(KValue v, bool &far) {
+    const Instr &instr = k_.instrs[v];
+    if (instr.op == KOp::Axis && static_cast<AxisId>(instr.index) == ctx_.axis)
+        return b_.i64(0);
+    if (instr.op != KOp::Add || instr.dtype != DType::I64)
+        return nullptr;
+    for (const int k : {0, 1})
+        if (const KValue other = instr.operands[1 - k]; !is_varying(other))
+            if (const Value rest = beside_lane_index(instr.operands[k], far)) {
+                const Instr &added = k_.instrs[other];
+                far = far || added.op != KOp::Arg || k_.args[added.index].role != ArgRole::Offset;
+                return b_.add(rest, scalar(other));
+            }
+    return nullptr;
+}
+
+/// Indices on the vector axis, with something added, beside one number, as where paddings and triangles end:
+/// the numbers of the lanes are compared, which fit 32 bits, with how far the number is from the first. Sums
+/// are those of indices of a tensor, and do not wrap.
+std::optional<Emitted> PhaseEmitter::compare_lanes(const Instr &instr) {
+    const KValue x = instr.operands[0], y = instr.operands[1];
+    if (ctx_.width < 2 || k_.instrs[x].dtype != DType::I64 || is_varying(x) == is_varying(y))
+        return std::nullopt;
+    bool far = false;
+    const Value beside = beside_lane_index(is_varying(x) ? x : y, far);
+    if (!beside)
+        return std::nullopt;
+    const Value limit = scalar(is_varying(x) ? y : x);
+    return vary([&](int part) {
+        const Value first = b_.add(b_.add(ctx_.first, b_.i64(int64_t{part} * ctx_.width)), beside);
+        const Value from = far ? b_.smax(first, b_.i64(INT64_MIN + 1)) : first,
+                    to = far ? b_.smin(first, b_.i64(INT64_MAX - ctx_.width)) : first;
+        const Value near = b_.smin(b_.smax(limit, b_.sub(from, b_.i64(1))), b_.add(to, b_.i64(ctx_.width)));
+        const Value lanes = b_.iota(Elem::I32, ctx_.width),
+                    away = b_.splat(b_.truncate(b_.sub(near, first), Elem::I32), ctx_.width);
+        return emit_op(b_, target_, instr.op, instr.dtype, DType::I32, is_varying(x) ? lanes : away,
+                       is_varying(x) ? away : lanes, nullptr);
+    });
 }
 
 Value PhaseEmitter::lane_indices(int part) {

@@ -141,22 +141,41 @@ Value PhaseEmitter::tiles_aligned(Value row, Value column) {
     return aligned;
 }
 
-/// Right of the whole tiles and below them, without turning.
+/// Right of the whole tiles and below them, without turning: on the right registers of neighbours along the
+/// tile axis, column by column, whose elements are stored one by one; below, rows whose elements are loaded
+/// so. Images of a few channels are nothing but edges.
 void PhaseEmitter::tile_edges(Value row_lo, Value row_hi, Value lo, Value hi, Value full_rows,
-                              Value full_columns) {
-    const auto axis = static_cast<AxisId>(s_.tile_axis);
-    b_.loop(row_lo, row_hi, b_.i64(1), {}, [&](Value row, std::span<const Value>) -> Values {
-        Value from = b_.select(b_.compare(Pred::Slt, row, full_rows), full_columns, lo);
-        const Mark before = mark();
-        bind_axis(axis, row);
-        b_.if_then(b_.compare(Pred::Slt, from, hi), [&] {
+                              Value full_columns, int parts) {
+    const auto axis = static_cast<AxisId>(s_.tile_axis), last = p_.grid.back();
+    const auto each = [&](AxisId bound, Value from, Value to, AxisId vector,
+                          const std::function<void()> &steps) {
+        b_.loop(from, to, b_.i64(1), {}, [&](Value index, std::span<const Value>) -> Values {
+            const Mark before = mark();
+            bind_axis(bound, index);
             hoist(p_.body, true);
-            prepare(p_.body, p_.grid.back());
-            masked_steps(p_.body, p_.grid.back(), from, hi);
+            prepare(p_.body, vector);
+            steps();
+            unbind_axis(bound);
+            forget(before);
+            return {};
         });
-        unbind_axis(axis);
-        forget(before);
+    };
+    const auto right = [&](Value row, bool masked) {
+        each(last, full_columns, hi, axis, [&] {
+            Context context = vector_context(axis, row, width_, 1);
+            if (masked)
+                context.masks = lanes_below(b_.sub(row_hi, row), 1);
+            points(p_.body, std::move(context));
+        });
+    };
+    b_.loop(row_lo, full_rows, b_.i64(width_), {}, [&](Value row, std::span<const Value>) -> Values {
+        right(row, false);
         return {};
+    });
+    b_.if_then(b_.compare(Pred::Slt, full_rows, row_hi), [&] {
+        right(full_rows, true);
+        each(axis, full_rows, row_hi, last,
+             [&] { full_steps(p_.body, last, lo, full_columns, parts, false); });
     });
 }
 
@@ -203,7 +222,7 @@ void PhaseEmitter::grid_tiles() {
             });
             return {};
         });
-        tile_edges(row_lo, row_hi, lo, hi, full_rows, full_columns);
+        tile_edges(row_lo, row_hi, lo, hi, full_rows, full_columns, parts);
         for (size_t i = last; i-- > 0;)
             if (i != across)
                 unbind_axis(p_.grid[i]);

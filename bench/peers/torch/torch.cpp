@@ -101,6 +101,33 @@ Round masked_select(int64_t n) {
 Round multinomial(int64_t n, int64_t count) {
     return round_of([weights = pt::rand({n}), count] { return pt::multinomial(weights, count, true); });
 }
+Round of_rows(const std::string &function, int64_t count, int64_t extent) {
+    const pt::Tensor x = pt::randn({count, extent});
+    if (function == "sum")
+        return round_of([x] { return x.sum(1); });
+    if (function == "amax")
+        return round_of([x] { return x.amax(1); });
+    if (function == "argmax")
+        return round_of([x] { return x.argmax(1); });
+    if (function == "softmax")
+        return round_of([x] { return x.softmax(1); });
+    if (function == "log_softmax")
+        return round_of([x] { return x.log_softmax(1); });
+    return round_of([x] { return x.var(1); });
+}
+Round channels_last(int64_t count, int64_t channels, int64_t side, bool back) {
+    const pt::Tensor x = back ? pt::rand({count, side, side, channels}).permute({0, 3, 1, 2})
+                              : pt::rand({count, channels, side, side}).permute({0, 2, 3, 1});
+    return round_of([x] { return x.contiguous(); });
+}
+Round pad(int64_t count, int64_t channels, int64_t side) {
+    return round_of([x = pt::rand({count, channels, side, side})] {
+        return pt::nn::functional::pad(x, pt::nn::functional::PadFuncOptions({1, 1, 1, 1}));
+    });
+}
+Round power(int64_t n, double exponent) {
+    return round_of([x = pt::rand({n}), exponent] { return x.pow(exponent); });
+}
 Round flip(int64_t n) {
     return round_of([x = square(n)] { return x.flip({0, 1}); });
 }

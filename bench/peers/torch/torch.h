@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace lz::bench::torch {
@@ -55,6 +56,14 @@ Round compare_with_classes(int64_t count, int64_t classes);
 /// Of n x n elements.
 Round argmax(int64_t n, int64_t axis);
 Round amax(int64_t n, int64_t axis);
+
+/// "sum", "amax", "argmax", "softmax", "log_softmax" or "var" of each of `count` rows of `extent` elements.
+Round of_rows(const std::string &function, int64_t count, int64_t extent);
+/// Images [count, channels, side, side] in the order of their pixels, [count, side, side, channels], or back.
+Round channels_last(int64_t count, int64_t channels, int64_t side, bool back);
+/// The last two axes of such images padded by one element on each side.
+Round pad(int64_t count, int64_t channels, int64_t side);
+Round power(int64_t n, double exponent);
 
 /// A step of AdamW over parameters of these shapes, with its defaults.
 Round adamw(const std::vector<std::vector<int64_t>> &shapes);

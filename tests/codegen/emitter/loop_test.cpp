@@ -332,6 +332,37 @@ TEST(EmitterAccess, PredicatesMaskLoadsAndStores) {
     }
 }
 
+/// Indices along the vector beside numbers near to them, far away, and at the ends of 64 bits.
+TEST(EmitterAccess, IndicesAreComparedWithAnyNumber) {
+    using Compare = KValue (KernelBuilder::*)(KValue, KValue);
+    static constexpr Compare kComparisons[] = {&KernelBuilder::eq, &KernelBuilder::ne, &KernelBuilder::lt,
+                                               &KernelBuilder::le, &KernelBuilder::gt, &KernelBuilder::ge};
+    for (const ArgRole role : {ArgRole::Offset, ArgRole::Other}) {
+        KernelBuilder b;
+        const AxisId i = b.axis();
+        const ArgId added = b.arg(role), limit = b.arg(ArgRole::Other), block = b.arg(ArgRole::Block);
+        std::vector<uint16_t> out;
+        for (size_t k = 0; k < 2 * std::size(kComparisons); ++k)
+            out.push_back(b.buffer(DType::Bool, BufferMode::Out));
+        b.begin_phase({i}, true).on_cpu().block = block;
+        const KValue place = b.add(b.arg_value(added), b.axis_index(i)), number = b.arg_value(limit);
+        for (size_t k = 0; k < out.size(); ++k) {
+            const Compare compare = kComparisons[k / 2];
+            b.store(contiguous(out[k], i),
+                    k % 2 == 0 ? (b.*compare)(place, number) : (b.*compare)(number, place));
+        }
+        b.end_phase();
+        const Kernel kernel = b.take();
+        std::vector<int64_t> offsets = {0, -3, int64_t{1} << 40};
+        if (role == ArgRole::Other) // of a tensor's indices, which do not wrap
+            offsets.insert(offsets.end(), {INT64_MIN, INT64_MAX - 44});
+        for (const int64_t offset : offsets)
+            for (const int64_t number : {int64_t{0}, int64_t{7}, offset + 20, INT64_MIN, INT64_MAX})
+                expect_equal({kernel, {45, offset, number, 16}, {}, std::vector<int64_t>(out.size(), 45), 0},
+                             std::to_string(offset) + " and indices beside " + std::to_string(number));
+    }
+}
+
 TEST(EmitterAccess, ScalarsArriveInTheirComputeType) {
     KernelBuilder b;
     const AxisId i = b.axis();

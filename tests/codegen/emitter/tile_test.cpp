@@ -56,6 +56,20 @@ TEST(EmitterTile, TransposedOperandsGiveTheInterpretersBitsAtEveryShape) {
             expect_equal(transpose_and_add(DType::F32, rows, columns, columns, 64, stores), "transpose");
 }
 
+/// Fewer rows or columns than a register has lanes, as the channels of images are.
+TEST(EmitterTile, NarrowOperandsAreNothingButEdges) {
+    for (const int64_t few : {1, 3, 7, 10})
+        for (const int64_t many : {8, 101})
+            for (const InnerTier inner : {InnerTier::Any, InnerTier::Tiny}) {
+                const DType t = few % 2 == 0 ? DType::F64 : few == 7 ? DType::U8 : DType::F32;
+                Launch narrow = transpose_and_add(t, many, few, few + 1, 64, StoreTier::Cached),
+                       low = transpose_and_add(t, few, many, many + 3, 64, StoreTier::Cached);
+                narrow.kernel.phases[0].on_cpu().inner = inner;
+                expect_equal(narrow, "few columns");
+                expect_equal(low, "few rows");
+            }
+}
+
 TEST(EmitterTile, StreamingStoresMayBeUnaligned) {
     expect_equal(transpose_and_add(DType::F32, 40, 130, 137, 64, StoreTier::Streaming), "unaligned rows");
     expect_equal(transpose_and_add(DType::F32, 40, 130, 144, 64, StoreTier::Streaming), "aligned rows");
