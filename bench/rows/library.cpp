@@ -1,6 +1,7 @@
-// Operations that are library calls or made of them (sums by index, selections, scans and sorts), and group
-// norm, beside LibTorch where it is installed. Rounds of both take turns; `torch_ms` is LibTorch's best round
-// and `ratio` how many times longer it takes than ours.
+// Operations that are library calls or made of them (sums by index, selections, scans and sorts), group norm,
+// reductions of short rows, images with their channels last, paddings and powers, beside LibTorch where it is
+// installed. Rounds of both take turns; `torch_ms` is LibTorch's best round and `ratio` how many times longer
+// it takes than ours.
 //
 //   bench_library
 #include "bench/support/turns.h"

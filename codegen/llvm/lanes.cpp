@@ -181,8 +181,9 @@ PhaseEmitter::Values PhaseEmitter::fold_tiny(const Loop &loop, Value begin, Valu
 
 /// A step works on `parts` registers of elements, at most as many as the widest reduction has for its lanes.
 /// The registers in front take them and go to the back; after `most` registers each is where it was. Where
-/// masks are free, the last steps of long bodies are masked like all others, up to such a place; elsewhere
-/// the elements that are left go to partial results in memory, one register after the other.
+/// masks are free, the last steps of long bodies are masked like all others, up to such a place. Elsewhere
+/// the elements that are left of a row of one chunk are folded in registers where bodies are short
+/// (fold_rest), and otherwise go to partial results in memory, one register after the other.
 PhaseEmitter::Values PhaseEmitter::fold_in_registers(const Loop &loop, Value begin, Value end, int parts,
                                                      bool masked) {
     const auto registers = [&](const Reduction &r) { return static_cast<size_t>(lanes_of(r) / width_); };

@@ -1,7 +1,11 @@
 // Functions of one, two and three operands against plain C++.
 #include "tests/support/tensor_values.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <numbers>
+#include <utility>
 
 namespace {
 
